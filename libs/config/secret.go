@@ -1,0 +1,39 @@
+package config
+
+import "encoding/json"
+
+// hiddenText stands for a secret wherever it would be printed.
+const hiddenText = "[hidden]"
+
+// Secret is a setting that never prints: not with any verb of package fmt, not in a log, not in JSON or YAML. The empty secret prints as nothing, so that
+// one can see that it is not set.
+type Secret string
+
+// Reveal returns the value, for the one place that needs it.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hiddenText
+}
+
+// GoString hides the value from %#v.
+func (s Secret) GoString() string { return "config.Secret(" + s.String() + ")" }
+
+// MarshalText hides the value; it also serves JSON, YAML and slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalJSON hides the value.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// MarshalYAML hides the value.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// UnmarshalText takes the value as it is.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = Secret(text)
+	return nil
+}

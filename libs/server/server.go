@@ -1,0 +1,168 @@
+// Package server runs a gRPC server of Gantry on TCP, a Unix socket or an in-memory network, with the same chain of interceptors, health service, limits and shutdown on
+// each.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/gantry-agents/gantry/libs/access"
+	"github.com/gantry-agents/gantry/libs/inproc"
+	"github.com/gantry-agents/gantry/libs/middleware"
+)
+
+// ErrOpenAddress is the error of a server without authentication on an address that others can reach.
+var ErrOpenAddress = errors.New("authentication is off")
+
+// Server is a gRPC server. Register services on [Server.Registrar], then Start it.
+type Server struct {
+	cfg     Config
+	address address
+	network *inproc.Network
+	grpc    *grpc.Server
+	health  *health.Server
+
+	mu       sync.Mutex
+	listener net.Listener
+	// served is closed when Serve has returned; serveErr is set before.
+	served   chan struct{}
+	serveErr error
+	stopped  bool
+}
+
+// New returns a server that is not started. The network is only needed for memory:NAME. A chain without authentication (mode none) on an address that is not loopback is
+// [ErrOpenAddress].
+func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	a, err := parseAddress(cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	open := chain.Access == nil || chain.Access.Mode() == access.ModeNone
+	if open && !a.private() {
+		return nil, fmt.Errorf("server: %w, so address %s must be loopback, unix: or memory:; set the access mode to jwt to serve others",
+			ErrOpenAddress, cfg.Address)
+	}
+	if a.kind == memory && network == nil {
+		return nil, fmt.Errorf("server: address %s needs an in-memory network, which only services in one process share", cfg.Address)
+	}
+	s := &Server{cfg: cfg, address: a, network: network, health: health.NewServer()}
+	opts := append(chain.ServerOptions(),
+		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes),
+		grpc.MaxSendMsgSize(cfg.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(cfg.MaxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.KeepAlive, Timeout: cfg.KeepAliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: cfg.MinClientInterval, PermitWithoutStream: true}),
+		// Handlers must have ended when Stop returns: they use stores that are closed next.
+		grpc.WaitForHandlers(true),
+	)
+	s.grpc = grpc.NewServer(opts...)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	if cfg.Reflection {
+		reflection.Register(s.grpc)
+	}
+	return s, nil
+}
+
+// Registrar takes services, before Start.
+func (s *Server) Registrar() grpc.ServiceRegistrar { return s.grpc }
+
+// Start opens the address and serves in the background. It returns when callers can connect, or with an error that names the address. Every registered service
+// and the server as a whole ("") are reported as serving.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopped:
+		return errors.New("server: stopped before it was started")
+	case s.listener != nil:
+		return errors.New("server: started already")
+	}
+	l, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.listener = l
+	served := make(chan struct{})
+	s.served = served
+	for service := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
+	}
+	go func() {
+		defer close(served)
+		if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			s.serveErr = fmt.Errorf("server: serve %s: %w", s.cfg.Address, err)
+		}
+	}()
+	return nil
+}
+
+// Addr returns the address in the form of the settings, with the real port when port 0 was asked for. Before Start it is what the settings say.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil || s.address.kind != tcp {
+		return s.cfg.Address
+	}
+	return s.listener.Addr().String()
+}
+
+// SetServing reports a service as serving or not. The service is its full proto name; "" is the server as a whole.
+func (s *Server) SetServing(service string, ok bool) {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if ok {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus(service, status)
+}
+
+// Done is closed when a started server serves no more. It is nil before Start.
+func (s *Server) Done() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
+}
+
+// Err returns why the server serves no more, nil after Stop. Ask when [Server.Done] is closed.
+func (s *Server) Err() error { return s.serveErr }
+
+// Stop reports all services as not serving, takes no new calls, lets calls under way end within the shutdown timeout and within ctx, and cuts those that are left. Streams that
+// live long are cut too unless their handlers watch for the end. It may be called before Start, twice, and by many at once; all return when no handler runs any more.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	served := s.served
+	s.mu.Unlock()
+
+	s.health.Shutdown()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ShutdownTimeout)
+	defer cancel()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-graceful:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-graceful
+	}
+	if served == nil {
+		return nil
+	}
+	<-served
+	return s.serveErr
+}
