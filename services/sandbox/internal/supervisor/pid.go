@@ -1,0 +1,50 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const pidFile = "supervisor.pid"
+
+// writePid leaves the pid of this process in the directory.
+func writePid(dir string) error {
+	return os.WriteFile(filepath.Join(dir, pidFile), []byte(strconv.Itoa(os.Getpid())), 0o600)
+}
+
+// killSupervisor ends a supervisor that does not answer. A pid may belong to somebody else by now, so its command line must name the directory.
+func killSupervisor(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil || pid <= 1 {
+		return nil
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil // no such process
+	}
+	defer unix.Close(handle)
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || !bytes.Equal(line, []byte(Arg0+"\x00"+dir+"\x00")) {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	// Readable when the process has ended.
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 5000)
+	return err
+}
