@@ -138,7 +138,7 @@ func trusted(id identity.Identity) Grant {
 // byCapability verifies a capability and holds the metadata to it.
 func (a *Authenticator) byCapability(id identity.Identity, bearer string) (Grant, error) {
 	if a.capability == nil {
-		return Grant{}, unauthenticated(ReasonCredentialInvalid, "the call has a capability and this server has no keys to verify it; set capability-keys")
+		return Grant{}, unauthenticated(ReasonCredentialInvalid, "the call has a capability and this server has no keys to verify it; set auth-capability-keys")
 	}
 	c, err := a.capability.Verify(bearer)
 	if err != nil {

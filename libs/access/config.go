@@ -27,7 +27,7 @@ const (
 // minHMACBytes is the least length of a shared secret: as long as the hash.
 const minHMACBytes = 32
 
-// Config holds the settings of authentication.
+// Config holds the settings of authentication. Programs embed it with the prefix "auth-".
 type Config struct {
 	Mode         Mode          `help:"How clients prove who they are: none (loopback and memory only) or jwt." enum:"none,jwt" default:"none"`
 	JWTAlgorithm string        `name:"jwt-algorithm" help:"Algorithm of the clients' tokens." enum:"HS256,EdDSA,RS256" default:"EdDSA"`
@@ -55,14 +55,14 @@ func (c Config) clientKey() (any, error) {
 	data := []byte(c.JWTKey.Reveal())
 	switch {
 	case len(data) > 0 && c.JWTKeyFile != "":
-		return nil, errors.New("access: both jwt-key and jwt-key-file are set")
+		return nil, errors.New("access: both auth-jwt-key and auth-jwt-key-file are set")
 	case c.JWTKeyFile != "":
 		var err error
 		if data, err = os.ReadFile(c.JWTKeyFile); err != nil {
-			return nil, fmt.Errorf("access: jwt-key-file: %w", err)
+			return nil, fmt.Errorf("access: auth-jwt-key-file: %w", err)
 		}
 	case len(data) == 0:
-		return nil, errors.New("access: mode jwt needs jwt-key or jwt-key-file")
+		return nil, errors.New("access: mode jwt needs auth-jwt-key or auth-jwt-key-file")
 	}
 	if c.JWTAlgorithm == jwt.SigningMethodHS256.Alg() {
 		if len(data) < minHMACBytes {

@@ -5,9 +5,18 @@ import "context"
 type identityKey struct{}
 type bucketKey struct{}
 
-// NewContext returns ctx with the identity of the call.
+// NewContext returns ctx with the identity of the call. A bucket that was put into ctx for another identity does not hold any more: who acts for somebody else must not see
+// the data of the caller.
 func NewContext(ctx context.Context, id Identity) context.Context {
+	if before, ok := FromContext(ctx); ok && !before.selectsAs(id) {
+		ctx = context.WithValue(ctx, bucketKey{}, nil)
+	}
 	return context.WithValue(ctx, identityKey{}, id)
+}
+
+// selectsAs says whether two identities select the same data and thread.
+func (id Identity) selectsAs(other Identity) bool {
+	return id.Tenant == other.Tenant && id.Agent == other.Agent && id.User == other.User && id.Session == other.Session && id.Scope == other.Scope
 }
 
 // FromContext returns the identity of the call, and whether there is one.
@@ -17,7 +26,7 @@ func FromContext(ctx context.Context) (Identity, bool) {
 }
 
 // NewBucketContext returns ctx with a bucket that was resolved by another service and verified here. The access interceptor calls it for a
-// capability, which carries the bucket.
+// capability, which carries the bucket. Call it after [NewContext].
 func NewBucketContext(ctx context.Context, b Bucket) context.Context {
 	return context.WithValue(ctx, bucketKey{}, b)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Config holds the settings of a server.
+// Config holds the settings of a server. A program sets its own default address by kong.Vars{"address": …}.
 type Config struct {
-	Address           string        `help:"Address to serve gRPC on: host:port, unix:/path, or memory:NAME within one process." default:"127.0.0.1:7401"`
+	Address           string        `help:"Address to serve gRPC on: host:port, unix:/path, or memory:NAME within one process." default:"${address=127.0.0.1:7401}"`
 	MaxMessageBytes   int           `name:"max-message-bytes" help:"Largest message, in and out." default:"16777216"`
 	MaxStreams        uint32        `name:"max-streams" help:"Most concurrent calls of one connection." default:"1000"`
 	ShutdownTimeout   time.Duration `name:"shutdown-timeout" help:"How long calls under way may take to end when the server stops. Then they are cut." default:"10s"`

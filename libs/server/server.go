@@ -52,7 +52,7 @@ func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, 
 	}
 	open := chain.Access == nil || chain.Access.Mode() == access.ModeNone
 	if open && !a.private() {
-		return nil, fmt.Errorf("server: %w, so address %s must be loopback, unix: or memory:; set the access mode to jwt to serve others",
+		return nil, fmt.Errorf("server: %w, so address %s must be loopback, unix: or memory:; set auth-mode to jwt to serve others",
 			ErrOpenAddress, cfg.Address)
 	}
 	if a.kind == memory && network == nil {
