@@ -1,0 +1,229 @@
+package fsops
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"unicode/utf8"
+)
+
+// search is one file being searched.
+type search struct {
+	grep   *Grep
+	hit    func(Hit) error
+	result FileResult
+
+	line    int64    // number of the line at the start of the block in work
+	recent  []string // lines before it, as context asks for them
+	pending []*Hit   // hits that still wait for lines after them, oldest first
+	pieces  bool     // the line in work is longer than a piece: its beginning has been searched
+	hitLong bool     // ... and has matched
+	base    int64    // position of the piece in that line
+}
+
+func (s *search) run(ctx context.Context, content io.Reader) error {
+	buf := make([]byte, 0, grepBlockBytes)
+	for first := true; ; first = false {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(buf) == cap(buf) {
+			if cap(buf) < maxLineBytes {
+				buf = append(make([]byte, 0, min(4*cap(buf), maxLineBytes)), buf...)
+			} else {
+				rest, err := s.piece(buf)
+				if err != nil {
+					return err
+				}
+				buf = append(buf[:0], rest...)
+			}
+		}
+		n, err := io.ReadAtLeast(content, buf[len(buf):cap(buf)], min(BinaryProbeBytes, cap(buf)-len(buf)))
+		buf = buf[:len(buf)+n]
+		end := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !end {
+			return err
+		}
+		if first && IsBinary(buf) {
+			s.result.Binary = true
+			return nil
+		}
+		block := buf
+		if !end {
+			block = buf[:bytes.LastIndexByte(buf, '\n')+1]
+		}
+		if err := s.block(block); err != nil {
+			return err
+		}
+		if end {
+			return s.flush()
+		}
+		buf = append(buf[:0], buf[len(block):]...)
+	}
+}
+
+// block searches whole lines; only the last block of a file may end without a line break.
+func (s *search) block(block []byte) error {
+	if s.pieces && len(block) > 0 {
+		end := lineEnd(block, 0)
+		if err := s.match(block[:end], true); err != nil {
+			return err
+		}
+		s.pieces, s.hitLong, s.base = false, false, 0
+		s.line++
+		block = block[min(end+1, len(block)):]
+	}
+	pos := 0 // start of the first line that was not dealt with
+	for pos < len(block) {
+		at := s.grep.candidate(block, pos)
+		if at < 0 {
+			break
+		}
+		start := pos + bytes.LastIndexByte(block[pos:at], '\n') + 1
+		if err := s.pass(block[pos:start]); err != nil {
+			return err
+		}
+		end := lineEnd(block, start)
+		if err := s.match(block[start:end], false); err != nil {
+			return err
+		}
+		s.line++
+		pos = min(end+1, len(block))
+	}
+	return s.pass(block[min(pos, len(block)):])
+}
+
+// pass goes over lines that hold no match.
+func (s *search) pass(lines []byte) error {
+	for len(s.pending) > 0 && len(lines) > 0 {
+		end := lineEnd(lines, 0)
+		if err := s.context(lines[:end]); err != nil {
+			return err
+		}
+		s.line++
+		lines = lines[min(end+1, len(lines)):]
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	s.line += int64(bytes.Count(lines, newline))
+	if lines[len(lines)-1] != '\n' {
+		s.line++
+	}
+	if s.grep.request.Before > 0 {
+		s.keepLast(lines)
+	}
+	return nil
+}
+
+// keepLast remembers the last of the lines as context for what follows.
+func (s *search) keepLast(lines []byte) {
+	lines = bytes.TrimSuffix(lines, newline)
+	starts := make([]int, 0, s.grep.request.Before)
+	for end := len(lines); end >= 0 && len(starts) < s.grep.request.Before; {
+		start := bytes.LastIndexByte(lines[:end], '\n') + 1
+		starts = append(starts, start)
+		end = start - 1
+	}
+	for i := len(starts) - 1; i >= 0; i-- {
+		s.remember(lines[starts[i]:lineEnd(lines, starts[i])])
+	}
+}
+
+func (s *search) remember(line []byte) {
+	if s.grep.request.Before == 0 {
+		return
+	}
+	text, _ := shown(line)
+	if s.recent = append(s.recent, text); len(s.recent) > s.grep.request.Before {
+		s.recent = s.recent[1:]
+	}
+}
+
+// context gives a line to the hits that wait for it, and keeps it for those that follow.
+func (s *search) context(line []byte) error {
+	for _, h := range s.pending {
+		if h.Line < s.line { // An earlier piece of this very line may have matched.
+			text, _ := shown(line)
+			h.After = append(h.After, text)
+		}
+	}
+	s.remember(line)
+	for len(s.pending) > 0 && len(s.pending[0].After) >= s.grep.request.After {
+		if err := s.emit(s.pending[0]); err != nil {
+			return err
+		}
+		s.pending = s.pending[1:]
+	}
+	return nil
+}
+
+// match looks at one line. In the last piece of an over-long line, text and context come from that piece.
+func (s *search) match(line []byte, piece bool) error {
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	start, end, ok := s.grep.first(line)
+	if piece {
+		ok = ok && !s.hitLong
+		start, end = start+int(s.base), end+int(s.base)
+	}
+	h := &Hit{Line: s.line, Column: int64(start) + 1, Length: int64(end - start), Before: slices.Clone(s.recent)}
+	if err := s.context(line); err != nil || !ok {
+		return err
+	}
+	h.Text, h.TextTruncated = shown(line)
+	h.TextTruncated = h.TextTruncated || piece
+	if s.grep.request.After > 0 {
+		s.pending = append(s.pending, h)
+		return nil
+	}
+	return s.emit(h)
+}
+
+func (s *search) emit(h *Hit) error {
+	s.result.Hits++
+	return s.hit(*h)
+}
+
+func (s *search) flush() error {
+	for _, h := range s.pending {
+		if err := s.emit(h); err != nil {
+			return err
+		}
+	}
+	s.pending = nil
+	return nil
+}
+
+// piece searches the beginning of a line that is longer than the buffer, and returns what is to be searched again with the next piece.
+func (s *search) piece(buf []byte) ([]byte, error) {
+	s.result.LongLine = s.line
+	if !s.hitLong {
+		if start, end, ok := s.grep.first(buf); ok {
+			h := &Hit{Line: s.line, Column: s.base + int64(start) + 1, Length: int64(end - start)}
+			h.Text, h.TextTruncated = shown(buf)
+			h.Before = slices.Clone(s.recent)
+			s.hitLong = true
+			if s.grep.request.After > 0 {
+				s.pending = append(s.pending, h)
+			} else if err := s.emit(h); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.pieces = true
+	from := len(buf) - pieceOverlap
+	for from < len(buf) && !utf8.RuneStart(buf[from]) {
+		from++
+	}
+	s.base += int64(from)
+	return buf[from:], nil
+}
+
+// lineEnd returns where the line that begins at start ends: at its "\n", or at the end of the data.
+func lineEnd(data []byte, start int) int {
+	if i := bytes.IndexByte(data[start:], '\n'); i >= 0 {
+		return start + i
+	}
+	return len(data)
+}
