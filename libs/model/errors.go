@@ -18,7 +18,8 @@ type Kind uint8
 const (
 	KindInternal        Kind = iota // the provider broke its own protocol
 	KindBadRequest                  // the request is at fault and will be again
-	KindUnknownModel                // no such model, or it cannot do this
+	KindUnknownModel                // no such model
+	KindUnsupported                 // the provider or the model does not offer this at all
 	KindAuth                        // no credential or not this one
 	KindRateLimited                 // come again later
 	KindOverloaded                  // the other end is too busy
@@ -36,6 +37,7 @@ var kinds = [...]struct {
 	KindInternal:        {errdefs.ErrInternal, "MODEL_PROTOCOL", false},
 	KindBadRequest:      {errdefs.ErrInvalidArgument, "MODEL_BAD_REQUEST", false},
 	KindUnknownModel:    {errdefs.ErrNotFound, "MODEL_UNKNOWN", false},
+	KindUnsupported:     {errdefs.ErrUnimplemented, "MODEL_UNSUPPORTED", false},
 	KindAuth:            {errdefs.ErrFailedPrecondition, "MODEL_AUTH", false},
 	KindRateLimited:     {errdefs.ErrResourceExhausted, "MODEL_RATE_LIMITED", true},
 	KindOverloaded:      {errdefs.ErrUnavailable, "MODEL_OVERLOADED", true},

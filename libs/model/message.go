@@ -32,12 +32,28 @@ const (
 type Message struct {
 	Role   Role    `json:"role"`
 	Blocks []Block `json:"blocks"`
+	// Origin says where a message comes from that Gantry wrote in somebody's place; empty when the role itself said it.
+	// Models do not see it.
+	Origin Origin `json:"origin,omitempty"`
 }
+
+// Origin is the source of a synthetic message.
+type Origin string
+
+// The origins.
+const (
+	OriginRuntimeState Origin = "runtime_state" // tasks and modes as they are now
+	OriginReference    Origin = "reference"     // memory, knowledge and other material without authority
+	OriginSummary      Origin = "summary"       // what a compaction left of older messages
+	OriginSteer        Origin = "steer"         // a word of the user during a run: an instruction like any other
+	OriginTaskResult   Origin = "task_result"   // the outcome of background work
+)
 
 // Block is one part of a message. Type says which of the other fields is set; the rest are zero.
 type Block struct {
 	Type       BlockType   `json:"type"`
-	Text       string      `json:"text,omitempty"` // of text and thinking
+	Text       string      `json:"text,omitempty"`      // of text and thinking
+	Signature  string      `json:"signature,omitempty"` // of thinking, where the provider wants it back
 	Image      *Image      `json:"image,omitempty"`
 	ToolCall   *ToolCall   `json:"tool_call,omitempty"`
 	ToolResult *ToolResult `json:"tool_result,omitempty"`
@@ -52,8 +68,8 @@ type Image struct {
 
 // ToolCall is the model's wish to have a tool called.
 type ToolCall struct {
-	// ID pairs the call with its result within one request. It is the model's and has no meaning elsewhere: effects are
-	// never keyed by it.
+	// ID pairs the call with its result; providers that get none from their server make one that is unique in practice.
+	// It has no meaning elsewhere: effects are never keyed by it.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	// Arguments is the JSON text that the model produced, "{}" when it produced none. It may be malformed: models do

@@ -35,6 +35,8 @@ type Request struct {
 
 	// Temperature nil leaves it to the provider.
 	Temperature *float64 `json:"temperature,omitempty"`
+	// TopP nil leaves it to the provider.
+	TopP *float64 `json:"top_p,omitempty"`
 	// MaxTokens bounds the answer; 0 leaves it to the provider.
 	MaxTokens int `json:"max_tokens,omitempty"`
 	// ContextTokens asks for a window of this size where the provider sizes it per request (Ollama); 0 = the provider's

@@ -1,0 +1,344 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// remember saves what is to be known later.
+func (x *execution) remember(a action) {
+	items := a.items
+	if len(items) == 0 {
+		raw := strings.TrimSpace(a.slots["fact"])
+		fact := a.slot("fact")
+		if resultRE.MatchString(raw) {
+			if x.broken || len(x.all) == 0 {
+				x.fail("I saved nothing: there is no result to remember.")
+				return
+			}
+			fact = Summarise(x.last, maxFact)
+		}
+		items = []string{tidy(fact)}
+	}
+	// A ledger is a list: where the text goes straight into it, each fact is an item.
+	bullets := "- " + strings.Join(items, "\n- ")
+	t, _ := x.tools.find(saveTool...)
+	value := any(bullets)
+	if list, ok := t.property([]string{"facts", "fact"}); ok && t.closed {
+		if value = any(strings.Join(items, "\n")); t.props[list].is("array") {
+			value = items
+		}
+	}
+	x.told("Saved to memory: " + strings.Join(items, "; "))(x.one(a, "save to memory", saveTool, need(value, "content", "text", "facts", "fact")))
+}
+
+// tidy makes a fact of a phrase: one line, no full stop, a capital letter in front.
+func tidy(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	s = strings.TrimRight(s, " .!;。！；")
+	return capital(s)
+}
+
+func capital(s string) string {
+	if s == "" || hasHan(s[:min(3, len(s))]) {
+		return s
+	}
+	r := []rune(s)
+	if len(r) > 1 && isWord(r[0]) {
+		return strings.ToUpper(string(r[0])) + string(r[1:])
+	}
+	return s
+}
+
+// query is the words to search for.
+func query(a action) string {
+	q := strings.Trim(a.slot("query"), " .?？。!")
+	for _, w := range []string{"the word ", "the topic ", "the topic of ", "mentions of "} {
+		q = strings.TrimPrefix(q, w)
+	}
+	return q
+}
+
+// recall looks into memory on purpose: by the tool, and in what the context holds already.
+func (x *execution) recall(a action) {
+	q := query(a)
+	if x.offers(searchTool) {
+		o, ok := x.one(a, "search memory", searchTool, need(q, "query", "text", "pattern"))
+		if !ok {
+			return
+		}
+		if !o.failed {
+			if line, ok := best(q, lines(o.text)); ok {
+				x.say("From memory: %s", line)
+				return
+			}
+		}
+	}
+	if line, ok := best(q, x.context.lines); ok {
+		x.say("From memory: %s", line)
+		return
+	}
+	x.say("I know nothing about %s.", q)
+}
+
+// question answers from what is known: the context first, then the tools that search.
+func (x *execution) question(a action) {
+	q := a.lits.unmask(a.slots["query"])
+	if line, ok := best(q, x.context.lines); ok {
+		x.say("From memory: %s", line)
+		return
+	}
+	words := strings.Join(keywords(q), " ")
+	if words == "" {
+		x.fail("I cannot answer %q without a language model.", a.clause)
+		return
+	}
+	for _, s := range []struct {
+		tools []string
+		what  string
+	}{{searchTool, "memory"}, {threadTool, "an earlier conversation"}} {
+		if !x.offers(s.tools) {
+			continue
+		}
+		o, ok := x.one(a, "search", s.tools, need(words, "query", "text", "pattern"))
+		if !ok {
+			return
+		}
+		if line, ok := best(q, lines(o.text)); ok && !o.failed {
+			x.say("From "+s.what+": %s", line)
+			return
+		}
+	}
+	x.say("I do not know: nothing that I can search says anything about %q.", words)
+}
+
+func (x *execution) say(format string, args ...any) {
+	x.notes = append(x.notes, note{text: fmt.Sprintf(format, args...), answer: true})
+}
+
+// found notes the outcome of a search, with the best line first if there is one.
+func (x *execution) found(q, where string) func(outcome, bool) {
+	return func(o outcome, ok bool) {
+		if ok && !o.failed {
+			if line, hit := best(q, lines(o.text)); hit {
+				x.say("From %s: %s", where, line)
+				return
+			}
+		}
+		x.quoted(fmt.Sprintf("Searched %s for %q", where, q))(o, ok)
+	}
+}
+
+func (x *execution) memory(a action) {
+	p := "MEMORY.md"
+	if a.has("path") {
+		p = a.slot("path")
+	}
+	tools := memoryTool
+	if !x.offers(tools) {
+		tools = readTool
+	}
+	x.quoted("Memory (" + p + ")")(x.one(a, "read memory", tools, need(p, "path", "file_path", "file")))
+}
+
+var (
+	taskID   = regexp.MustCompile(`(?i)"?task_?id"?\s*[:=]\s*"?([\w:.-]+)`)
+	unready  = regexp.MustCompile(`(?i)"?(?:status|state)"?\s*[:=]\s*"?(?:\w*_)?(?:promoted|running|pending|accepted|waiting|timeout)`)
+	replyRE  = regexp.MustCompile(`(?s)(?:^|\n)reply:\s*(.+)$`)
+	maxAgent = 4 // children that start in one step
+)
+
+// delegate starts the children of one or several steps side by side and waits for those that are not done in time.
+func (x *execution) delegate(actions []action) {
+	for len(actions) > maxAgent {
+		x.delegate(actions[:maxAgent])
+		actions = actions[maxAgent:]
+	}
+	var calls []call
+	var who []string
+	for _, a := range actions {
+		name := x.agent(a.slot("agent"))
+		args := []arg{need(name, "agent_id", "agent", "name", "subagent"), need(x.order(a), "task", "prompt", "instruction", "message")}
+		if a.background {
+			args = append(args, maybe(0, "timeout_seconds", "timeout"))
+		}
+		c, ok := x.prepare(a, "ask subagents", spawnTool, args...)
+		if !ok {
+			return
+		}
+		calls, who = append(calls, c), append(who, name)
+	}
+	out, ok := x.do(calls...)
+	if !ok {
+		return
+	}
+	for i, o := range out {
+		id := ""
+		if m := taskID.FindStringSubmatch(x.raw(len(out), i)); m != nil {
+			id = m[1]
+			x.lastTask = id
+		}
+		switch {
+		case o.failed:
+			x.told("Asked "+who[i])(o, true)
+		case actions[i].background:
+			x.notes = append(x.notes, note{text: fmt.Sprintf("%s works in the background as %s.", who[i], id)})
+		case id != "" && unready.MatchString(x.raw(len(out), i)):
+			x.await(actions[i], who[i], id)
+		default:
+			x.quoted(who[i]+" answered")(outcome{reply(o.text), false}, true)
+		}
+		if x.stopped {
+			return
+		}
+	}
+}
+
+// raw is the result of the i-th of the n latest calls as the tool gave it.
+func (x *execution) raw(n, i int) string { return x.results[x.taken-n+i].Content }
+
+// await waits once for a child that goes on as a task, and fetches what it has.
+func (x *execution) await(a action, who, id string) {
+	if x.offers(taskWaitTool) {
+		if _, ok := x.one(a, "wait for tasks", taskWaitTool, need(id, "task_ids", "task_id", "id")); !ok {
+			return
+		}
+	}
+	if !x.offers(taskOutputTool) {
+		x.notes = append(x.notes, note{text: fmt.Sprintf("%s is still at work as %s.", who, id)})
+		return
+	}
+	o, ok := x.one(a, "read a task's output", taskOutputTool, need(id, "task_id", "id"))
+	if ok {
+		x.quoted(who+" answered")(outcome{reply(o.text), o.failed}, true)
+	}
+}
+
+// reply is the child's text without the lines about the call.
+func reply(s string) string {
+	if m := replyRE.FindStringSubmatch(s); m != nil {
+		return m[1]
+	}
+	return s
+}
+
+// agent is the id of a subagent as it is declared, whatever the case in which it was named.
+func (x *execution) agent(name string) string {
+	if id, ok := x.names.agents[fold(name)]; ok {
+		return id
+	}
+	return strings.ReplaceAll(name, " ", "-")
+}
+
+// order is what the child is told.
+func (x *execution) order(a action) string {
+	return capital(strings.TrimSpace(strings.TrimRight(a.slot("task"), " .")))
+}
+
+var (
+	itemCut = regexp.MustCompile(`(?i),? and |, |; ?|、|，`)
+	itemNo  = regexp.MustCompile(`^\(?\d+[.)]\s*`)
+)
+
+func (x *execution) todo(a action) {
+	items := a.items
+	if len(items) == 0 {
+		for _, part := range itemCut.Split(a.slots["items"], -1) {
+			if part = strings.Trim(a.lits.value(itemNo.ReplaceAllString(strings.TrimSpace(part), "")), " ."); part != "" {
+				items = append(items, part)
+			}
+		}
+	}
+	t, _ := x.tools.find(todoTool...)
+	value := any(items)
+	if name, ok := t.property([]string{"todos", "items", "tasks"}); ok && t.closed {
+		if item := t.props[name].Items.or(); len(item.Properties) > 0 {
+			list := make([]any, len(items))
+			for i, it := range items {
+				list[i] = item.object(map[string]any{
+					"content": it, "title": it, "text": it, "task": it, "description": it, "subject": it,
+					"status": item.Properties["status"].oneOf("pending", "todo", "open"), "state": item.Properties["state"].oneOf("pending", "todo", "open"),
+					"id": fmt.Sprint(i + 1), "priority": item.Properties["priority"].oneOf("medium", "normal"),
+				})
+			}
+			value = list
+		}
+	}
+	x.told(fmt.Sprintf("Wrote a list of %d items", len(items)))(x.one(a, "keep a task list", todoTool, need(value, "todos", "items", "tasks")))
+}
+
+// oneOf is the first word that the property's list of values has; without a list, the first word.
+func (p property) oneOf(words ...string) any {
+	for _, w := range words {
+		for _, e := range p.Enum {
+			if s, ok := e.(string); ok && fold(s) == fold(w) {
+				return s
+			}
+		}
+	}
+	if len(p.Enum) > 0 {
+		return p.Enum[0]
+	}
+	return words[0]
+}
+
+func (x *execution) ask(a action) {
+	q := strings.TrimRight(strings.TrimSpace(a.slot("question")), ".?？ ")
+	o, ok := x.one(a, "ask you", askTool, need(capital(q)+"?", "question", "prompt", "text", "message"))
+	x.quoted("You answered")(o, ok)
+}
+
+// skill loads the text of a skill. The rules cannot follow it; they carry out the step that was named with it.
+func (x *execution) skill(a action) {
+	name := a.slot("skill")
+	if id, ok := x.names.skills[fold(name)]; ok {
+		name = id
+	}
+	o, ok := x.one(a, "load skills", skillTool, need(name, "skill_id", "skill", "name"), maybe("SKILL.md", "path", "file"))
+	if !ok {
+		return
+	}
+	x.quoted("Loaded the skill "+name)(outcome{Summarise(o.text, maxFact), o.failed}, true)
+	if o.failed || !a.has("rest") {
+		return
+	}
+	for _, next := range parse(a.lits.unmask(a.slots["rest"]), x.names) {
+		if next.verb == doUnknown {
+			x.fail("To apply it (%s) takes a language model.", next.clause)
+			continue
+		}
+		x.step(next)
+	}
+}
+
+var pair = regexp.MustCompile(`([A-Za-z_]\w*)\s*(?:=|:)\s*(` + lit + `|[^\s,]+)`)
+
+// tool calls a tool by its name with the arguments that were given.
+func (x *execution) tool(a action) {
+	name := x.names.tools[fold(a.slot("tool"))]
+	t := x.tools[name]
+	raw := strings.TrimSpace(a.slots["args"])
+	c := call{name: name}
+	if l, ok := a.lits.only(raw); ok && l.kind != litQuoted && json.Valid([]byte(l.text)) {
+		c.args = json.RawMessage(l.text)
+	} else {
+		var args []arg
+		for _, m := range pair.FindAllStringSubmatch(raw, -1) {
+			args = append(args, need(a.lits.value(m[2]), m[1]))
+		}
+		if len(args) == 0 && raw != "" {
+			args = append(args, need(a.slot("args"), "input", "query", "text"))
+		}
+		bound, lacks := t.bind(a.clause, args...)
+		if lacks != "" {
+			x.fail("I cannot call %s: it needs %q.", name, lacks)
+			return
+		}
+		c.args = bound
+	}
+	if out, ok := x.do(c); ok {
+		x.quoted("Called "+name)(out[0], true)
+	}
+}
