@@ -1,0 +1,139 @@
+package journalsqlite
+
+import (
+	"context"
+
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+// Delete implements [journal.Keeper]. One transaction makes the thread unknown; its rows go in pieces, with room for others' work between them.
+func (s *Store) Delete(ctx context.Context, key identity.Thread) (bool, error) {
+	var id int64
+	err := s.write(ctx, func(t *tx) error {
+		r, err := t.find(key)
+		if err != nil || r == nil {
+			id = 0
+			return err
+		}
+		id = r.id
+		return t.remove(r, key)
+	})
+	if err != nil || id == 0 {
+		return false, err
+	}
+	if err := s.finishRemoval(ctx, id); err != nil {
+		return false, err
+	}
+	s.scrub(ctx)
+	return true, nil
+}
+
+// remove takes the thread out of sight and notes what is to be removed.
+func (t *tx) remove(r *thread, key identity.Thread) error {
+	user := journal.UserOf(key).Key()
+	change, err := t.nextChange(user)
+	if err != nil {
+		return err
+	}
+	t.changed(r.id)
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{"INSERT INTO graves (key, user_key, epoch, change) VALUES (?, ?, ?, ?)", []any{r.key, user, r.epoch, change}},
+		{"DELETE FROM threads WHERE id = ?", []any{r.id}},
+		{"UPDATE logs SET alive = 0 WHERE id = ?", []any{r.log}},
+		{"INSERT INTO removals (thread, log) VALUES (?, ?)", []any{r.id, r.log}},
+	} {
+		if _, err := t.exec(step.query, step.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishRemovals removes what interrupted deletions left.
+func (s *Store) finishRemovals(ctx context.Context) error {
+	var ids []int64
+	err := s.read(ctx, func(r *session) (err error) {
+		ids, err = r.ids("SELECT thread FROM removals")
+		return err
+	})
+	for _, id := range ids {
+		if err == nil {
+			err = s.finishRemoval(ctx, id)
+		}
+	}
+	return err
+}
+
+// finishRemoval removes the rows of a deleted thread, piece by piece.
+func (s *Store) finishRemoval(ctx context.Context, id int64) error {
+	for more := true; more; {
+		err := s.write(ctx, func(t *tx) (err error) {
+			more, err = t.removeSome(id)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeSome removes up to a piece of the rows of a deleted thread, and says whether there is more.
+func (t *tx) removeSome(id int64) (more bool, err error) {
+	var log int64
+	if found, err := t.get("SELECT log FROM removals WHERE thread = ?", []any{id}, &log); err != nil || !found {
+		return false, err
+	}
+	for _, query := range []string{
+		"DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE thread = ? LIMIT ?)",
+		"DELETE FROM batches WHERE id IN (SELECT id FROM batches WHERE thread = ? LIMIT ?)",
+	} {
+		if n, err := t.exec(query, id, removeChunk); err != nil || n == removeChunk {
+			return true, err
+		}
+	}
+	next, more, err := t.removeLog(log)
+	if err != nil || more {
+		return more, err
+	}
+	if next != 0 {
+		_, err := t.exec("UPDATE removals SET log = ? WHERE thread = ?", next, id)
+		return true, err
+	}
+	_, err = t.exec("DELETE FROM removals WHERE thread = ?", id)
+	return false, err
+}
+
+// removeLog removes events of a log that no thread uses, but for those that forks share, and the log itself when there are no forks. next is then the log that it
+// was forked from, which may have been kept for its sake.
+func (t *tx) removeLog(log int64) (next int64, more bool, err error) {
+	var alive, forks bool
+	var keep, parent int64
+	found, err := t.get(`SELECT alive, parent, coalesce((SELECT max(base) FROM logs f WHERE f.parent = l.id), 0),
+ EXISTS (SELECT 1 FROM logs f WHERE f.parent = l.id) FROM logs l WHERE l.id = ?`, []any{log}, &alive, &parent, &keep, &forks)
+	if err != nil || !found || alive {
+		return 0, false, err
+	}
+	ids, err := t.ids("SELECT id FROM events WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ?", eventID(log, keep), eventID(log+1, 0), removeChunk)
+	if err != nil {
+		return 0, false, err
+	}
+	if n := len(ids); n > 0 {
+		if _, err := t.forget(ids[n-1], ids[0]); err != nil {
+			return 0, false, err
+		}
+		if _, err := t.exec("DELETE FROM events WHERE id BETWEEN ? AND ?", ids[n-1], ids[0]); err != nil {
+			return 0, false, err
+		}
+		return 0, true, nil
+	}
+	if forks {
+		return 0, false, nil
+	}
+	_, err = t.exec("DELETE FROM logs WHERE id = ?", log)
+	return parent, false, err
+}

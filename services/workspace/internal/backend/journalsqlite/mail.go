@@ -1,0 +1,105 @@
+package journalsqlite
+
+import (
+	"context"
+
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+// Post implements [journal.Mailbox].
+func (s *Store) Post(ctx context.Context, key identity.Thread, m journal.Mail) (journal.Head, bool, error) {
+	if err := m.Validate(); err != nil {
+		return journal.Head{}, false, err
+	}
+	if err := key.Validate(); err != nil {
+		return journal.Head{}, false, err
+	}
+	var (
+		head      journal.Head
+		duplicate bool
+	)
+	err := s.write(ctx, func(t *tx) error {
+		r, err := t.make(key)
+		if err != nil {
+			return err
+		}
+		added, err := t.post(r, m)
+		if err != nil {
+			return err
+		}
+		duplicate = !added
+		if added {
+			if _, err := t.exec("UPDATE threads SET mail_next = ?, mail_count = ? WHERE id = ?", r.mailNext, r.mailCount, r.id); err != nil {
+				return err
+			}
+			if err := t.setDue(r); err != nil {
+				return err
+			}
+		}
+		head, err = r.head(t.now)
+		return err
+	})
+	return head, duplicate, err
+}
+
+// post adds a message to the mailbox of r, whose counters the caller saves. False: it was there.
+func (t *tx) post(r *thread, m journal.Mail) (added bool, err error) {
+	hash := m.Fingerprint()
+	var stored []byte
+	known, err := t.get("SELECT hash FROM mail WHERE thread = ? AND message = ?", []any{r.id, m.ID}, &stored)
+	if err != nil {
+		return false, err
+	}
+	if known {
+		if journal.Sum(stored) != hash {
+			return false, journal.MessageMismatch(m.ID)
+		}
+		return false, nil
+	}
+	if r.mailCount >= m.Room() {
+		return false, journal.TooLarge("the mailbox", int64(m.Room()), int64(r.mailCount)+1)
+	}
+	r.mailNext++
+	r.mailCount++
+	payload := m.Payload
+	if payload == nil {
+		payload = []byte{}
+	}
+	_, err = t.exec("INSERT INTO mail (thread, place, message, kind, hash, due, posted, wake, consumed, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+		r.id, r.mailNext, m.ID, m.Kind, hash[:], journal.Nanos(m.NotBefore), t.now.UnixNano(), m.Wake, payload)
+	return true, err
+}
+
+// consume takes messages out of the mailbox of r, whose counters the caller saves. Id and hash stay, so that a late repeat of the post is known.
+func (t *tx) consume(r *thread, messages []string) error {
+	for _, id := range messages {
+		n, err := t.exec("UPDATE mail SET consumed = 1, payload = x'' WHERE thread = ? AND message = ? AND consumed = 0", r.id, id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return journal.MessageConsumed(id)
+		}
+		r.mailCount--
+	}
+	return nil
+}
+
+// ListMail implements [journal.Mailbox].
+func (s *Store) ListMail(ctx context.Context, key identity.Thread, limit int, future bool) ([]journal.Mail, error) {
+	if err := journal.ValidatePage(limit, journal.MaxListMail); err != nil {
+		return nil, err
+	}
+	var mail []journal.Mail
+	now := s.writer.now()
+	err := s.read(ctx, func(r *session) error {
+		row, err := r.must(key)
+		if err != nil {
+			return err
+		}
+		mail, err = r.mail(row, limit, future, now)
+		return err
+	})
+	return mail, err
+}

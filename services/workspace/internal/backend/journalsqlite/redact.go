@@ -1,0 +1,163 @@
+package journalsqlite
+
+import (
+	"context"
+
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+// Redact implements [journal.Keeper].
+func (s *Store) Redact(ctx context.Context, key identity.Thread, seqs []int64, reason string) (journal.Redacted, error) {
+	if err := journal.ValidateRedact(seqs, reason); err != nil {
+		return journal.Redacted{}, err
+	}
+	var out journal.Redacted
+	err := s.write(ctx, func(t *tx) error {
+		out = journal.Redacted{}
+		r, err := t.must(key)
+		if err != nil {
+			return err
+		}
+		// The first redacted event of each log: everything that comes after it may repeat it.
+		firsts := make(map[int64]int64)
+		for _, seq := range seqs {
+			if seq < 1 || seq > r.seq {
+				return journal.CursorInvalid(seq, r.seq)
+			}
+			id, err := t.rowOf(r, seq)
+			if err != nil {
+				return err
+			}
+			if err := t.bury(id, reason, &out); err != nil {
+				return err
+			}
+			if log := id >> 32; firsts[log] == 0 || seq < firsts[log] {
+				firsts[log] = seq
+			}
+		}
+		for log, seq := range firsts {
+			if err := t.redactAfter(log, seq, reason, &out); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return journal.Redacted{}, err
+	}
+	s.scrub(ctx)
+	return out, nil
+}
+
+// bury makes an event a tombstone.
+func (t *tx) bury(id int64, reason string, out *journal.Redacted) error {
+	n, err := t.exec("UPDATE events SET payload = NULL, redacted = 1, in_blob = 0, size = 0, reason = ? WHERE id = ? AND redacted = 0", reason, id)
+	if err != nil || n == 0 {
+		return err
+	}
+	gone, err := t.forget(id, id)
+	out.Events++
+	out.Blobs += gone
+	return err
+}
+
+// redactAfter follows a redacted event into what was made from it: checkpoints after it in its log and in every log forked after it, and
+// titles and heads of their threads.
+func (t *tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) error {
+	checkpoints, err := t.ids("SELECT id FROM events WHERE type = 'checkpoint/written' AND redacted = 0 AND id > ? AND id < ?", eventID(log, seq), eventID(log+1, 0))
+	if err != nil {
+		return err
+	}
+	for _, id := range checkpoints {
+		if err := t.bury(id, reason, out); err != nil {
+			return err
+		}
+	}
+	threads, err := t.ids("SELECT id FROM threads WHERE log = ?", log)
+	if err != nil {
+		return err
+	}
+	for _, id := range threads {
+		if err := t.refresh(id); err != nil {
+			return err
+		}
+	}
+	forks, err := t.ids("SELECT id FROM logs WHERE parent = ? AND base >= ?", log, seq)
+	if err != nil {
+		return err
+	}
+	for _, fork := range forks {
+		if err := t.redactAfter(fork, seq, reason, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh brings the head of a thread up to the tombstones in its journal.
+func (t *tx) refresh(id int64) error {
+	r, err := t.byID(id)
+	if err != nil {
+		return err
+	}
+	if r.checkpoint, err = t.lastCheckpoint(r, r.seq); err != nil {
+		return err
+	}
+	var gone bool
+	if _, err := t.get("SELECT redacted FROM events WHERE id = ?", []any{r.titleEvent}, &gone); err != nil {
+		return err
+	}
+	if gone {
+		r.title, r.titleEvent = "", 0
+	}
+	key, err := identity.ParseThread(r.key)
+	if err != nil {
+		return err
+	}
+	change, err := t.nextChange(journal.UserOf(key).Key())
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("UPDATE threads SET checkpoint = ?, title = ?, title_event = ?, change = ? WHERE id = ?", r.checkpoint, r.title, r.titleEvent, change, id)
+	return err
+}
+
+// lastCheckpoint returns the last checkpoint of the thread at or before a sequence, 0 when there is none.
+func (s *session) lastCheckpoint(r *thread, through int64) (int64, error) {
+	if through == 0 {
+		return 0, nil
+	}
+	spans, err := s.spans(r, 1, through)
+	if err != nil {
+		return 0, err
+	}
+	for i := len(spans) - 1; i >= 0; i-- {
+		var id int64
+		if _, err := s.get("SELECT coalesce(max(id), 0) FROM events WHERE type = 'checkpoint/written' AND redacted = 0 AND id BETWEEN ? AND ?",
+			[]any{eventID(spans[i].log, spans[i].from), eventID(spans[i].log, spans[i].to)}, &id); err != nil || id != 0 {
+			return id & (1<<32 - 1), err
+		}
+	}
+	return 0, nil
+}
+
+// scrub moves the overwritten pages from the log of SQLite into the file and empties that log. Where readers are in the way it
+// is done by the next one, at the latest when the store closes.
+func (s *Store) scrub(ctx context.Context) {
+	err := s.writer.do(ctx, func(t *tx) error {
+		// Briefly: everybody else waits, and owners live by heartbeats.
+		if _, err := t.exec("PRAGMA busy_timeout = 100"); err != nil {
+			return err
+		}
+		var busy, pages, done int64
+		_, err := t.get("PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &done)
+		if _, e := t.exec("PRAGMA busy_timeout = 5000"); err == nil {
+			err = e
+		}
+		return err
+	}, true)
+	if err != nil {
+		s.log.WarnContext(ctx, "journal: removed data stays in the write-ahead log for now", "error", err)
+	}
+}

@@ -1,0 +1,184 @@
+package journalsqlite
+
+import (
+	"time"
+
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+// never is [journal.Never] as it is stored.
+const never = 1<<63 - 1
+
+// The states of an owner.
+const (
+	ownerAlive = iota
+	ownerJudged
+	ownerReaped
+)
+
+// thread is a row of threads with its owner's.
+type thread struct {
+	id, log, base      int64
+	key                string
+	seq, epoch         int64
+	sum                []byte
+	owner              int64
+	prev               journal.Owner
+	run                journal.Run
+	checkpoint         int64
+	needSchema         int64
+	created, updated   int64
+	title              string
+	titleEvent         int64
+	mailNext           int64
+	mailCount          int
+	due, change        int64
+	forkedFrom         string
+	holder             journal.Owner
+	ownerExp, ownerSta int64
+}
+
+const threadColumns = `SELECT t.id, t.log, t.base, t.key, t.seq, t.epoch, t.sum, t.owner, t.prev_owner, t.prev_address, t.run, t.run_state, t.task,
+ t.checkpoint, t.need_schema, t.created, t.updated, t.title, t.title_event, t.mail_next, t.mail_count, t.due, t.change, t.forked_from,
+ coalesce(o.name, ''), coalesce(o.address, ''), coalesce(o.expire, 0), coalesce(o.state, 2)
+ FROM threads t LEFT JOIN owners o ON o.id = t.owner `
+
+func (r *thread) fields() []any {
+	return []any{&r.id, &r.log, &r.base, &r.key, &r.seq, &r.epoch, &r.sum, &r.owner, &r.prev.ID, &r.prev.Address, &r.run.ID, &r.run.State, &r.run.TaskID,
+		&r.checkpoint, &r.needSchema, &r.created, &r.updated, &r.title, &r.titleEvent, &r.mailNext, &r.mailCount, &r.due, &r.change, &r.forkedFrom,
+		&r.holder.ID, &r.holder.Address, &r.ownerExp, &r.ownerSta}
+}
+
+// find returns the thread, or nil.
+func (s *session) find(t identity.Thread) (*thread, error) {
+	r := new(thread)
+	ok, err := s.get(threadColumns+"WHERE t.key = ?", []any{t.Key()}, r.fields()...)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return r, nil
+}
+
+// must returns the thread, or THREAD_NOT_FOUND.
+func (s *session) must(t identity.Thread) (*thread, error) {
+	r, err := s.find(t)
+	if err == nil && r == nil {
+		err = journal.NotFound(t)
+	}
+	return r, err
+}
+
+// byID returns the thread, which exists.
+func (s *session) byID(id int64) (*thread, error) {
+	r := new(thread)
+	_, err := s.get(threadColumns+"WHERE t.id = ?", []any{id}, r.fields()...)
+	return r, err
+}
+
+// lives says whether the thread has a live owner.
+func (r *thread) lives(now time.Time) bool {
+	return r.owner != 0 && r.ownerSta == ownerAlive && r.ownerExp > now.UnixNano()
+}
+
+// head describes the row.
+func (r *thread) head(now time.Time) (journal.Head, error) {
+	t, err := identity.ParseThread(r.key)
+	if err != nil {
+		return journal.Head{}, journal.Damaged(0, "the thread's key")
+	}
+	h := journal.Head{
+		Thread: t, Seq: r.seq, Epoch: r.epoch, Run: r.run, CheckpointSeq: r.checkpoint, Created: journal.AtNanos(r.created),
+		Updated: journal.AtNanos(r.updated), Title: r.title, MailCount: r.mailCount, ForkedAt: r.base,
+	}
+	if r.lives(now) {
+		h.Owner = r.holder
+	}
+	if r.forkedFrom == "" {
+		return h, nil
+	}
+	from, err := identity.ParseThread(r.forkedFrom)
+	if err != nil {
+		return journal.Head{}, journal.Damaged(0, "the key of the thread's origin")
+	}
+	h.ForkedFrom = &from
+	return h, nil
+}
+
+// make returns the thread, making it when it does not exist. A key that had a thread goes on with its epoch.
+func (t *tx) make(key identity.Thread) (*thread, error) {
+	r, err := t.find(key)
+	if err != nil || r != nil {
+		return r, err
+	}
+	log, err := t.insert("INSERT INTO logs (parent, base, depth, alive) VALUES (0, 0, 0, 1)")
+	if err != nil {
+		return nil, err
+	}
+	return t.create(key, &thread{log: log, sum: make([]byte, len(journal.Sum{})), due: never})
+}
+
+// create inserts a row for the key with what r says of its journal.
+func (t *tx) create(key identity.Thread, r *thread) (*thread, error) {
+	if r.log >= 1<<31 {
+		return nil, journal.TooLarge("the number of journals", 1<<31-1, r.log)
+	}
+	user := journal.UserOf(key).Key()
+	change, err := t.nextChange(user)
+	if err != nil {
+		return nil, err
+	}
+	r.key, r.created, r.updated, r.change = key.Key(), t.now.UnixNano(), t.now.UnixNano(), change
+	if _, err := t.get("SELECT epoch FROM graves WHERE key = ?", []any{r.key}, &r.epoch); err != nil {
+		return nil, err
+	}
+	if _, err := t.exec("DELETE FROM graves WHERE key = ?", r.key); err != nil {
+		return nil, err
+	}
+	r.id, err = t.insert(`INSERT INTO threads (key, tenant, user_key, log, base, seq, sum, epoch, owner, prev_owner, prev_address, run, run_state, task,
+ checkpoint, need_schema, created, updated, title, title_event, mail_next, mail_count, due, change, forked_from)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', 0, '', ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`,
+		r.key, key.Tenant, user, r.log, r.base, r.seq, r.sum, r.epoch, r.checkpoint, r.needSchema, r.created, r.updated, r.title, r.titleEvent,
+		r.due, r.change, r.forkedFrom)
+	return r, err
+}
+
+// nextChange returns the number of the user's next change.
+func (t *tx) nextChange(user string) (int64, error) {
+	var n int64
+	_, err := t.get(`SELECT 1 + max(coalesce((SELECT max(change) FROM threads WHERE user_key = ?1), 0),
+ coalesce((SELECT max(change) FROM graves WHERE user_key = ?1), 0))`, []any{user}, &n)
+	return n, err
+}
+
+// setDue brings the due time of the thread up to its run and mail.
+func (t *tx) setDue(r *thread) error {
+	wake := int64(never)
+	if r.mailCount > 0 {
+		if _, err := t.get("SELECT coalesce(min(due), ?2) FROM mail WHERE thread = ?1 AND consumed = 0 AND wake = 1",
+			[]any{r.id, int64(never)}, &wake); err != nil {
+			return err
+		}
+	}
+	due := journal.Nanos(journal.DueAt(r.run, journal.AtNanos(wake)))
+	if due != r.due {
+		r.due = due
+		if _, err := t.exec("UPDATE threads SET due = ? WHERE id = ?", due, r.id); err != nil {
+			return err
+		}
+	}
+	if r.owner == 0 && due < never {
+		t.due()
+	}
+	return nil
+}
+
+// give makes the owner (a row of owners, 0 for none) the holder. prev is kept for whoever comes next.
+func (t *tx) give(r *thread, owner int64, prev journal.Owner) error {
+	r.owner, r.prev = owner, prev
+	_, err := t.exec("UPDATE threads SET owner = ?, epoch = ?, prev_owner = ?, prev_address = ? WHERE id = ?", owner, r.epoch, prev.ID, prev.Address, r.id)
+	if owner == 0 && r.due < never {
+		t.due()
+	}
+	return err
+}

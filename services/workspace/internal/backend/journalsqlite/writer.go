@@ -1,0 +1,221 @@
+package journalsqlite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// writer runs all changes, in order, in shared transactions.
+type writer struct {
+	session *session
+	notify  *notifier
+	clock   func() time.Time
+
+	mu     sync.Mutex
+	queue  []*op
+	last   time.Time
+	closed bool
+	// signal has room for one: there is something in the queue, or the end.
+	signal chan struct{}
+}
+
+// op is one queued operation.
+type op struct {
+	do func(*tx) error
+	// bare operations run outside of a transaction.
+	bare bool
+	now  time.Time
+	// taken is set by whoever comes first: the writer that begins it, or the caller that gives up waiting.
+	taken atomic.Bool
+	err   error
+	notes []note
+	done  chan struct{}
+}
+
+// tx is what an operation works with.
+type tx struct {
+	*session
+	// now is when the store accepted the operation.
+	now   time.Time
+	notes *[]note
+}
+
+func newWriter(s *session, n *notifier, clock func() time.Time) *writer {
+	return &writer{session: s, notify: n, clock: clock, signal: make(chan struct{}, 1)}
+}
+
+// now is the store's clock: it never runs backwards.
+func (w *writer) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tick()
+}
+
+// tick reads the clock under the lock.
+func (w *writer) tick() time.Time {
+	if now := time.Unix(0, w.clock().UnixNano()).UTC(); now.After(w.last) {
+		w.last = now
+	}
+	return w.last
+}
+
+// do queues f and waits until its transaction is durable. When ctx ends first, f may still run.
+func (w *writer) do(ctx context.Context, f func(*tx) error, bare bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o := &op{do: f, bare: bare, done: make(chan struct{})}
+	if err := w.enqueue(o); err != nil {
+		return err
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		o.taken.CompareAndSwap(false, true)
+		return ctx.Err()
+	}
+}
+
+func (w *writer) enqueue(o *op) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	if len(w.queue) >= maxQueue {
+		return errBusy
+	}
+	// Under the lock, so that times are in the order of operations.
+	o.now = w.tick()
+	w.queue = append(w.queue, o)
+	w.ring()
+	return nil
+}
+
+func (w *writer) ring() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// stop makes run return once the queue is empty.
+func (w *writer) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.ring()
+}
+
+// run applies groups until stop.
+func (w *writer) run() {
+	for range w.signal {
+		for {
+			group, closed := w.take()
+			if len(group) > 0 {
+				w.apply(group)
+				continue
+			}
+			if closed {
+				return
+			}
+			break
+		}
+	}
+}
+
+// take removes the next group from the queue: a run of operations that share a transaction, or one bare operation.
+func (w *writer) take() (group []*op, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for n < len(w.queue) && n < maxGroup {
+		o := w.queue[n]
+		if o.bare && len(group) > 0 {
+			break
+		}
+		n++
+		if o.taken.CompareAndSwap(false, true) {
+			group = append(group, o)
+			if o.bare {
+				break
+			}
+		}
+	}
+	w.queue = append([]*op(nil), w.queue[n:]...)
+	return group, w.closed && len(w.queue) == 0
+}
+
+// apply runs a group and answers its callers.
+func (w *writer) apply(group []*op) {
+	if group[0].bare {
+		group[0].err = w.call(group[0])
+	} else {
+		w.transact(group)
+	}
+	for _, o := range group {
+		if o.err == nil {
+			w.notify.send(o.notes)
+		}
+		close(o.done)
+	}
+}
+
+// transact runs the operations in one transaction. An operation that is refused is undone alone. When the store itself fails, the whole transaction is
+// undone and every operation gets one of its own, so that a bad record of one thread does not fail the others.
+func (w *writer) transact(group []*op) {
+	fault := func() error {
+		if _, err := w.session.exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		for _, o := range group {
+			if _, err := w.session.exec("SAVEPOINT op"); err != nil {
+				return err
+			}
+			o.notes = o.notes[:0]
+			if o.err = w.call(o); o.err == nil {
+				if _, err := w.session.exec("RELEASE op"); err != nil {
+					return err
+				}
+				continue
+			}
+			if !isTyped(o.err) {
+				return o.err
+			}
+			if _, err := w.session.exec("ROLLBACK TO op"); err != nil {
+				return err
+			}
+			if _, err := w.session.exec("RELEASE op"); err != nil {
+				return err
+			}
+		}
+		_, err := w.session.exec("COMMIT")
+		return err
+	}()
+	if fault == nil {
+		return
+	}
+	// Fails when SQLite has rolled back by itself, which is as good.
+	_, _ = w.session.exec("ROLLBACK")
+	if len(group) == 1 {
+		group[0].err = fault
+		return
+	}
+	for _, o := range group {
+		w.transact([]*op{o})
+	}
+}
+
+// call runs one operation; a panic is its error, for the callers of others must not hang.
+func (w *writer) call(o *op) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("journalsqlite: panic: %v", p)
+		}
+	}()
+	return o.do(&tx{session: w.session, now: o.now, notes: &o.notes})
+}
