@@ -27,7 +27,8 @@ const (
 // Main is the supervisor process. args[1] is the directory of the instance; file 3 is a pipe on which it reports that it is ready, or why not. The return
 // value is the exit code.
 func Main(args []string, factories map[string]Factory) int {
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// Caught, not ignored: commands would inherit that a signal is ignored, and could not trap it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	ready := os.NewFile(3, "ready")
 	syscall.CloseOnExec(3)
 	report := func(err error) int {

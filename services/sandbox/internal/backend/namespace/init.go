@@ -98,7 +98,8 @@ func (p *initProcess) buildSandbox() error {
 // lock takes away what is left to take away.
 func (p *initProcess) lock() error {
 	unix.CloseOnExec(controlFD)
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
+	// Caught, not ignored: commands would inherit that a signal is ignored, and could not trap it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
 	if err := checkCapabilities(); err != nil {
 		return err
 	}

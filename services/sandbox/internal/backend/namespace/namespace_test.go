@@ -1,0 +1,36 @@
+package namespace
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
+	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox/drivertest"
+	"github.com/gantry-agents/gantry/services/sandbox/internal/supervisor"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Args[0] {
+	case InitArg0:
+		os.Exit(InitMain(os.Args))
+	case supervisor.Arg0:
+		os.Exit(supervisor.Main(os.Args, map[string]supervisor.Factory{Name: NewSpawner}))
+	}
+	os.Exit(m.Run())
+}
+
+func newDriver(tb testing.TB, dir string) sandbox.Driver {
+	tb.Helper()
+	d, err := New(Config{Dir: dir})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range d.Probe(tb.Context()) {
+		if f.Required && !f.OK {
+			tb.Skipf("no %s here: %s", f.Name, f.Detail)
+		}
+	}
+	return d
+}
+
+func TestDriver(t *testing.T) { drivertest.Run(t, newDriver) }
