@@ -18,12 +18,15 @@ var english = rules(`
 	(?:write|record|save) (?P<text>{lit}) (?:as|into|in|to) (?:the|your|my) plan
 
 	# delegate
-	(?:ask|tell|have|let|get|instruct|request|use|call|launch|spawn|start|run|make|invoke|want) {agent} {anagent}(?: in(?: the)? background)?,?:?(?: to| for| with| on| and have it| and ask it to| and tell it to| in order to)? (?P<task>.+)
 	(?:ask|tell|have|let|get|instruct|use|call|launch|spawn|start|run|invoke) (?:the |our |a )?{anagent} (?:called |named )?(?P<agent>{lit}|[\p{L}\p{N}_-]+)(?: in(?: the)? background)?,?:?(?: to| for| with| on)? (?P<task>.+)
-	(?:delegate|hand|give|assign|pass|leave)(?: over)?(?: this| the following)? to {agent}(?: {anagent})?[:,]? (?:the (?:task|job) (?:of|to) )?(?P<task>.+)
+	(?:ask|tell|have|let|get|instruct|request|use|call|launch|spawn|start|run|make|invoke|want) {agent} {anagent}(?: in(?: the)? background)?,?:?(?: to| for| with| on| and have it| and ask it to| and tell it to| in order to)? (?P<task>.+)
+	(?:delegate|hand|give|assign|pass|leave)(?: over)?(?: this| the following)? to {agent1}(?: {anagent})?[:,]? (?:the (?:task|job) (?:of|to) )?(?P<task>.+)
 	(?:delegate|hand|give|assign|pass|leave)(?: over)?(?: the (?:task|job|work) (?:of|to))? (?P<task>.+?)(?: over)? to {agent} {anagent}
 	delegate (?P<task>.+?) to {agent}
+	(?:ask|tell|have|let|get|instruct) {agent1},?(?: to)? (?P<task>.+)
 	(?:ask|tell|have|let|get|instruct) {agent},?(?: to)? (?P<task>.+)
+	(?:use|call|launch|spawn|start|run|invoke) {agent1},?(?: to| for| on)?(?: (?:with|and give (?:it|them)) (?:the |this )?(?:task|job|instructions?|order))?:? (?P<task>.+)
+	(?:use|call|launch|spawn|start|run|invoke) {agent},?(?: to| for| on)?(?: (?:with|and give (?:it|them)) (?:the |this )?(?:task|job|instructions?|order))?:? (?P<task>.+)
 	@(?P<agent>[\p{L}\p{N}_-]+)[:,]?(?: to)? (?P<task>.+)
 
 	# agent list
@@ -34,6 +37,7 @@ var english = rules(`
 	(?:which|what)(?: background)? tasks (?:are|do) .+
 	# task output
 	(?:show|get|read|fetch|print|give|check)(?: me)?(?: the)? (?:output|results?|status|state) (?:of|from|for) (?:the )?(?:background )?(?:task )?{id}
+	(?:show|get|read|fetch|print|give)(?: me)? its (?:output|results?)
 	# task wait
 	wait (?:for|until|on) (?:the )?(?:background )?task {id}(?: (?:to|is|has) .+)?
 	wait (?:for|until) (?P<id>it)(?: (?:to|is|has) .+)?
@@ -69,7 +73,7 @@ var english = rules(`
 	# skill
 	(?:use|load|apply|follow|activate|consult|employ)(?: the| your| our| my)? {skill} skill(?:,? (?:to|for|and|when you) (?P<rest>.+))?
 	(?:use|load|apply|follow|activate|consult)(?: the| your)? skill (?:called |named )?{skill}(?:,? (?:to|for|and) (?P<rest>.+))?
-	with(?: the| your)? {skill} skill,? (?P<rest>.+)
+	(?:with|using|by using)(?: the| your)? {skill} skill,? (?P<rest>.+)
 
 	# tool
 	(?:call|use|invoke)(?: the)?(?: tool)? (?P<tool>{lit}|[\w-]+)(?: tool)?(?: (?:with|on|using)(?: the)?(?: (?:arguments?|args|input|parameters|json))?:? (?P<args>.+))?
@@ -91,21 +95,28 @@ var english = rules(`
 	(?:in|inside|within) {path},? (?:replace|change|swap|substitute|correct|turn|update|rename){all} (?P<old>{lit}|\S+) (?:with|by|to|into|for|->|→|=>)` + enWord + ` (?P<new>{lit}|\S+)(?P<all2> everywhere)?
 	(?:edit|update|modify|change|correct|fix|open) {path}(?:,|:| so that| such that| and| by|,? to)* (?:replace|replacing|change|changing|swap|swapping|turn|turning){all} (?P<old>{lit}|\S+) (?:with|by|to|into|for|->|→|=>)` + enWord + ` (?P<new>{lit}|\S+)(?P<all2> everywhere)?
 	(?:edit|update|modify|change|correct|fix|in) {path}[,:]?(?: so that)? (?P<old>{lit}) (?:becomes|->|→|=>|should (?:be|become|read)|is now|reads|to) (?P<new>{lit})
+	(?:replace|change|swap|correct|update|turn){all} (?P<old>{lit}) in {path} (?:with|by|to|into)` + enWord + ` (?P<new>{lit})
+	(?:replace|change|swap|correct|turn){all} (?P<old>{lit}) (?:with|by|to|into|for)` + enWord + ` (?P<new>{lit})(?P<all2> everywhere)?
 	use (?P<new>{lit}|\S+) instead of (?P<old>{lit}|\S+) in {path}
 
 	# cut
 	(?:remove|delete|drop|strip|cut|take out){all} (?P<old>{lit}) (?:from|in|out of) {path}
 
+	# mkdir
+	(?:create|make|add)(?: an?| the)?(?: new)?(?: empty)? (?:directory|folder)(?: called| named)? (?P<path>{lit})
+
 	# write
 	(?:create|make|touch|add|write) (?:an? |the )?(?:new )?(?:empty|blank) (?:file )?(?:called |named |at )?(?P<path>{lit})
 	(?:create|make|write|add|generate|produce) {path}(?:,? (?:with|containing|contains|that (?:says|contains|reads|holds)|which (?:says|contains|reads|holds)|saying|holding|having|consisting of|and (?:write|put)(?: into it)?)|[:,])(?: (?:the |this |exactly |as |following |its )*(?:contents?|text|body|lines?|words?|sentence)(?: in it| into it)?)?:? (?P<text>.+?)(?: (?:in|inside|into|to) it)?
+	(?:write|save|put|store)(?: down)? (?:the following|this|these)(?: (?:text|contents?|lines?|words?|json|data))? (?:to|into|in|as|under|at) {path}:? (?P<text>{lit})
 	(?:write|save|put) (?:to|into|in) {path}:? {text}
 	(?:write|save|store|put|output|record|dump|print)(?: down)? {text}(?: down)? (?:in|into|to|as|under|at|inside) {path}
 	(?:in|into|inside) {path},? (?:write|put|save|record) {text}
 	(?:overwrite|fill) {path} with {text}
-	let {path} (?:say|contain|read) {text}
+	(?:let|make|have) {path} (?:say|contain|read) {text}
 
 	# append
+	(?:append|add) (?:the following|this|these)(?: (?:text|contents?|lines?|words?))? to {path}:? (?P<text>{lit})
 	(?:append|add|attach|write|put) {text} (?:to|at|onto) (?:the )?(?:very )?(?:end|bottom) of {path}
 	(?:at|to) (?:the )?(?:end|bottom) of {path},? (?:append|add|write|put) {text}
 	(?:append|add|attach) {text} (?:to|onto|in|into) {path}
@@ -137,9 +148,10 @@ var english = rules(`
 	(?:search|grep|scan|look)(?: for)?` + enWord + ` (?P<query>.+?) (?:in|inside|within|across|through)(?: all| every)?(?: of)?(?: the| my| our| this)? (?:files?|workspace|code|codebase|project|documents|repository)
 	(?:search|grep|scan|look)(?: (?:in|inside|through))? {path} for` + enWord + ` (?P<query>.+)
 	(?:search|grep|scan|look)(?: (?:in|inside|through))?(?: all| every)?(?: of)?(?: the| my| our| this)? (?:files?|workspace|code|codebase|project|documents|repository) for` + enWord + ` (?P<query>.+)
-	(?:find|list|show|count)(?: me)?(?: all| every| the)*(?: of)?(?: the)? (?:occurrences?|mentions?|lines?|places?|uses?|matches|files?)(?: of| with| containing| that (?:mention|contain|use)| where| which (?:mention|contain)| mentioning)? (?P<query>{lit}|\S+)(?: (?:in|inside|within|across) (?:{path}|(?:all |the |our |my )*(?:files|workspace|code|project)))?
+	(?:find|list|show|count)(?: me)?(?: all| every| the)*(?: of)?(?: the)? (?:(?:occurrences?|mentions?|places?|uses?|matches)(?: of| with| for| where)?|(?:lines?|files?) (?:with|containing|mentioning|(?:that|which) (?:mention|contain|use|have))) (?P<query>{lit}|\S+)(?: (?:in|inside|within|across) (?:{path}|(?:all |the |our |my )*(?:files|workspace|code|project)))?
 	(?:which|what) files? (?:contains?|mentions?|have|has|includes?|uses?|refers? to)` + enWord + ` (?P<query>.+)
 	(?:find|locate)` + enWord + ` (?P<query>{lit}) in {path}
+	(?:check|see|find out|tell me|test) (?:whether|if) {path} (?:contains?|mentions?|includes?|says|has|uses)` + enWord + ` (?P<query>{lit}|\S+)
 	does {path} (?:contain|mention|include|say)` + enWord + ` (?P<query>{lit}|\S+)
 	(?:search|grep|look)(?: for)?` + enWord + ` (?P<query>{lit})
 
@@ -155,7 +167,7 @@ var english = rules(`
 	# read
 	(?:read|show|print|display|quote|give)(?: me)?(?: the)? (?:first|top) (?P<count>\d+) lines? (?:of|from|in) {path}
 	(?:read|show|print|display|quote|give)(?: me)?(?: the)? lines? (?P<from>\d+)(?: ?(?:-|–|to|through|until) ?(?P<to>\d+))? (?:of|from|in) {path}
-	(?:read|open|show|print|display|cat|view|inspect|review|check|examine|load|look at|look into|take a look at|have a look at|go through|study|see|quote|get|consult|output)(?: me| out| up| through)?(?:(?: the)?(?: full| whole| entire| current)? (?:contents?|text) of)? {paths}(?: to me| out| aloud| carefully| again| first| for me| once more)?
+	(?:read|open|show|print|display|cat|view|inspect|review|check|examine|load|look at|look into|take a look at|have a look at|go through|study|see|quote|get|consult|output)(?: me| out| up| through)?(?:(?: the)?(?: full| whole| entire| current)? (?:contents?|text) of)? {paths}(?: to me| out| aloud| carefully| again| first| now| too| as well| for me| once more)*
 	what (?:is|does|do|stands)?(?: it say| written| it contain)? ?(?:in|inside) {paths}
 	what (?:does|do) {paths} (?:say|contain|hold|show|look like)
 	use read_file on {paths}
@@ -165,6 +177,12 @@ var english = rules(`
 	(?:use|open) (?:the |a )?(?:shell|sandbox|terminal|bash)(?: to (?:run|execute)|:| and (?:run|execute)) (?P<cmd>.+)
 	(?:in|inside|with) (?:the |a )?(?:shell|sandbox|terminal|bash),? (?:run|execute|do):? (?P<cmd>.+)
 	(?:what (?:does|is the output of)|show(?: me)? (?:the )?output of) (?P<cmd>{lit})(?: (?:print|output|return|say|give))?
+
+	# if works
+	(?:if|when|once|as soon as) (?:it|that|this|the (?:command|run|tests?|build|check|last step)) (?:works?|worked|succeed(?:s|ed)?|pass(?:es|ed)?|(?:is|was) (?:ok|okay|fine|done|good|successful|there)|exists?)
+	# if fails
+	(?:if|when) (?:it|that|this|the (?:command|run|tests?|build|check|last step)) (?:fails?|failed|does not work|breaks?|(?:is|was) not (?:ok|okay|fine|there))
+	(?:if not|otherwise|else)
 
 	# reply
 	(?:reply|respond|answer|say|return)(?: only| just| simply)?(?: to me)?(?: with)?(?: exactly| only| just| the words?| the text| the single word| this text)*[:,]? (?P<text>{lit}|[\p{L}\p{N}]+[.!]?)
@@ -176,6 +194,10 @@ var english = rules(`
 	(?:tell|show) me
 	(?:report back|let me know)(?: .*)?
 	show (?:it|them|that)(?: to me)?
+
+	# run
+	(?P<cmd>[a-z][\w.-]*(?: .+)? --?[A-Za-z][\w=-]*(?: .+)?)
+	(?P<cmd>pwd|whoami|uptime|uname|date)
 `)
 
 // questionStart marks a clause that asks for something to be known.
@@ -183,6 +205,6 @@ var questionStart = regexp.MustCompile(`^(?i:what|who|whom|whose|where|when|whic
 
 // politeness and order words say nothing about what to do.
 var (
-	enLead  = regexp.MustCompile(`^(?i:please|kindly|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|finally|lastly|last|also|and|after that|afterwards|when done|once done|at the end|in the end|ok(?:ay)?|well|hi|hello|hey|just|so|go ahead and|(?:can|could|would|will) you(?: please)?|i(?:'d| would) like you to|i want you to|i need you to|you should|you need to|let us|let's|step \d+|start by|begin by|go and)(?:[,:.]| |$)+`)
-	enTrail = regexp.MustCompile(`(?i)(?:[,.;:!。！；，]| please| for me| thanks| thank you| if you can| now|,? too| as well| afterwards| first| bitte)+$`)
+	enLead  = regexp.MustCompile(`^(?i:please|kindly|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|finally|lastly|last|also|and|after that|afterwards|when done|once done|at the end|in the end|ok(?:ay)?|well|hi|hello|hey|just|so|go ahead and|(?:can|could|would|will) you(?: please)?|i(?:'d| would) like you to|i want you to|i need you to|you should|you need to|let us|let's|step \d+|start by|begin by|go and|meanwhile|in the meantime|based on (?:this|that|it)|thanks|thank you|again|could you please)(?:[,:.]| |$)+`)
+	enTrail = regexp.MustCompile(`(?i)(?:[,.;:!。！；，]| please| for me| thanks| thank you| if you can| bitte)+$`)
 )

@@ -180,6 +180,23 @@ func keywords(s string) []string {
 	return out
 }
 
+// subject is the words of a question to search for, as they were written.
+func subject(s string) []string {
+	var out []string
+	for _, w := range word.FindAllString(s, -1) {
+		if hasHan(w) {
+			for _, run := range zhStop.Split(w, -1) {
+				if run != "" {
+					out = append(out, run)
+				}
+			}
+		} else if !stop[strings.ToLower(w)] {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
 var spelling = strings.NewReplacer("colour", "color", "favour", "favor", "labour", "labor", "honour", "honor", "centre", "center")
 
 // stem takes off the commonest endings; it need not be right, only the same on both sides.

@@ -28,6 +28,7 @@ type execution struct {
 	// broken is set when the last call failed, so that nothing is made of its result.
 	broken bool
 	report bool
+	stated string // the last statement of the user, which "this" may mean
 }
 
 type call struct {
@@ -63,8 +64,10 @@ func (x *execution) do(calls ...call) ([]outcome, bool) {
 		r := x.results[x.taken]
 		x.taken++
 		out[i] = outcome{plain(r.Content), r.IsError}
-		if r.IsError {
+		if r.IsError || badExit.MatchString(r.Content) {
 			x.broken = true
+		}
+		if r.IsError {
 			continue
 		}
 		x.last = out[i].text
@@ -115,6 +118,7 @@ var textFields = []string{"content", "text", "output", "stdout", "reply", "resul
 
 var (
 	numbered   = regexp.MustCompile(`^\s*\d+(?:\t|→|\| ?)`)
+	badExit    = regexp.MustCompile(`(?i)^exit code: [1-9]|"exit_code"\s*:\s*[1-9]`)
 	exitHeader = regexp.MustCompile(`^(?i:exit code: 0)\s*\n\s*\n`)
 )
 

@@ -85,5 +85,6 @@ var german = rules(`
 
 var (
 	deQuestion = regexp.MustCompile(`^(?i:was|wer|wie|wo|wann|wohin|welche[rsn]?|warum|wessen|wem|hast du|habe ich|sag mir|nenne mir)\b`)
+	deFiller   = regexp.MustCompile(`(?i) (?:danach|dann|anschließend|bitte|doch|mal)\b`)
 	deLead     = regexp.MustCompile(`^(?i:bitte|dann|danach|anschließend|zuerst|zunächst|schließlich|zuletzt|außerdem|nun|jetzt|und|hallo|kannst du(?: bitte)?|könntest du(?: bitte)?|als nächstes)(?:[,:.]| |$)+`)
 )

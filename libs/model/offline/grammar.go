@@ -42,9 +42,13 @@ const (
 	doPlanEnter  verb = "plan enter"
 	doPlanExit   verb = "plan exit"
 	doPlanWrite  verb = "plan write"
+	doMkdir      verb = "mkdir"
+	doIfWorks    verb = "if works"
+	doIfFails    verb = "if fails"
 	doReply      verb = "reply"
 	doReport     verb = "report"
 	doSummary    verb = "summary"
+	doStatement  verb = "statement"
 	doQuestion   verb = "question"
 	doUnknown    verb = "unknown"
 )
@@ -69,6 +73,7 @@ var macros = strings.NewReplacer(
 	"{text}", enText+`(?P<text>.+?)`,
 	"{all}", `(?P<all>(?: all| every| each)(?: (?:occurrences?|instances?) of)?)?`+enWord,
 	"{agent}", `(?:the |our |your |a |an )?(?P<agent>`+lit+`|[\p{L}\p{N}_-]+(?: [\p{L}\p{N}_-]+)?)`,
+	"{agent1}", `(?:the |our |your |a |an )?(?P<agent>`+lit+`|[\p{L}\p{N}_-]+)`,
 	"{anagent}", `(?:sub-?agent|agent|assistant|specialist)`,
 	"{skill}", `(?P<skill>`+lit+`|[\p{L}\p{N}_-]+(?: [\p{L}\p{N}_-]+){0,2}?)`,
 	"{type}", `(?P<type>markdown|text|go|golang|python|json|ya?ml|csv|html|css|javascript|typescript|java|rust|shell|sql|proto|log|toml|xml|pdf|image)`,
@@ -91,9 +96,9 @@ var macros = strings.NewReplacer(
 const (
 	lit    = `[\x{E000}-\x{F8FF}]`
 	and    = `(?:, and | and |, und | und |, | sowie | as well as | & )`
-	enFile = `(?:the |a |an |this |my |our )?(?:new |existing |text |markdown |whole |entire )*(?:files? |document |page |script |report )?(?:called |named |at )?`
+	enFile = `(?:the |a |an |this |my |our )?(?:new |existing |text |markdown |whole |entire )*(?:files? |document |page |script |report |folder |directory )?(?:called |named |at )?`
 	deFile = `(?:(?:die|der|das|dem|den|eine|einen|eines) )?(?:neue |neuen |ganze )?(?:datei(?:en)? |dokument )?(?:namens |mit dem namen )?`
-	enText = `(?:(?:the |a |an |this |these |one |another )?(?:new |more |following |single |last |first |exact )*(?:lines?|text|words?|sentence|paragraph|entry|content|contents|string|bullet|section|phrase):? (?:saying |that says |reading )?)?`
+	enText = `(?:(?:the |a |an |this |these |one |another )?(?:new |more |following |single |last |first |exact |short |brief )*(?:lines?|note|message|heading|title|text|words?|sentence|paragraph|entry|content|contents|string|bullet|section|phrase):? (?:saying |that says |reading )?)?`
 	enWord = `(?: (?:the )?(?:word|text|line|string|phrase|value|name))?`
 	// A name in a Chinese sentence may be half literal: 报告 before a masked ".md".
 	zhName = `(?:\p{Han}{0,8}` + lit + `)`

@@ -138,7 +138,7 @@ func mask(text string) *masked {
 // A bare word after "file" is a path as well, unless it is a word that goes on with the sentence.
 var (
 	namedFile = regexp.MustCompile(`(?i)(\b(?:file|folder|directory|datei|ordner|verzeichnis)(?: called| named| namens)? )([A-Za-z0-9_-]+)\b`)
-	noName    = regexp.MustCompile(`(?i)^(?:says?|contains?|containing|has|have|having|is|are|was|which|that|this|matching|ending|with|of|for|from|on|in|into|at|by|to|it|there|here|now|again|please|then|as|under|and|or|named|called|auf|an|aus|und|mit|vor|um|so|but|list|tree|system)$`)
+	noName    = regexp.MustCompile(`(?i)^(?:says?|contains?|containing|has|have|having|is|are|was|which|that|this|matching|ending|with|of|for|from|on|in|into|at|by|to|it|there|here|now|again|please|then|as|under|and|or|named|called|auf|an|aus|und|mit|vor|um|so|but|list|tree|system|dann|bitte|wieder|noch|danach|namens|unter|von|zu)$`)
 )
 
 // scan reads the literal at the start of text, if there is one. prev is the rune before it.

@@ -14,11 +14,16 @@ func (x *execution) remember(a action) {
 		raw := strings.TrimSpace(a.slots["fact"])
 		fact := a.slot("fact")
 		if resultRE.MatchString(raw) {
-			if x.broken || len(x.all) == 0 {
+			if x.stated != "" {
+				fact = x.stated
+			} else if x.broken || len(x.all) == 0 {
 				x.fail("I saved nothing: there is no result to remember.")
 				return
 			}
-			fact = Summarise(x.last, maxFact)
+			if x.stated == "" {
+				fact = Summarise(x.last, maxFact)
+			}
+			x.stated = ""
 		}
 		items = []string{tidy(fact)}
 	}
@@ -90,7 +95,7 @@ func (x *execution) question(a action) {
 		x.say("From memory: %s", line)
 		return
 	}
-	words := strings.Join(keywords(q), " ")
+	words := strings.Join(subject(q), " ")
 	if words == "" {
 		x.fail("I cannot answer %q without a language model.", a.clause)
 		return
@@ -144,17 +149,19 @@ func (x *execution) memory(a action) {
 }
 
 var (
-	taskID   = regexp.MustCompile(`(?i)"?task_?id"?\s*[:=]\s*"?([\w:.-]+)`)
-	unready  = regexp.MustCompile(`(?i)"?(?:status|state)"?\s*[:=]\s*"?(?:\w*_)?(?:promoted|running|pending|accepted|waiting|timeout)`)
-	replyRE  = regexp.MustCompile(`(?s)(?:^|\n)reply:\s*(.+)$`)
-	maxAgent = 4 // children that start in one step
+	taskID  = regexp.MustCompile(`(?i)"?task_?id"?\s*[:=]\s*"?([\w:.-]+)`)
+	unready = regexp.MustCompile(`(?i)"?(?:status|state)"?\s*[:=]\s*"?(?:\w*_)?(?:promoted|running|pending|accepted|waiting|timeout)`)
+	replyRE = regexp.MustCompile(`(?s)(?:^|\n)reply:\s*(.+)$`)
 )
+
+// maxAgents is the number of children that start in one step.
+const maxAgents = 4
 
 // delegate starts the children of one or several steps side by side and waits for those that are not done in time.
 func (x *execution) delegate(actions []action) {
-	for len(actions) > maxAgent {
-		x.delegate(actions[:maxAgent])
-		actions = actions[maxAgent:]
+	for len(actions) > maxAgents {
+		x.delegate(actions[:maxAgents])
+		actions = actions[maxAgents:]
 	}
 	var calls []call
 	var who []string
@@ -188,7 +195,9 @@ func (x *execution) delegate(actions []action) {
 		case id != "" && unready.MatchString(x.raw(len(out), i)):
 			x.await(actions[i], who[i], id)
 		default:
-			x.quoted(who[i]+" answered")(outcome{reply(o.text), false}, true)
+			x.last = reply(o.text)
+			x.all[len(x.all)-len(out)+i] = x.last
+			x.quoted(who[i]+" answered")(outcome{x.last, false}, true)
 		}
 		if x.stopped {
 			return
@@ -212,7 +221,8 @@ func (x *execution) await(a action, who, id string) {
 	}
 	o, ok := x.one(a, "read a task's output", taskOutputTool, need(id, "task_id", "id"))
 	if ok {
-		x.quoted(who+" answered")(outcome{reply(o.text), o.failed}, true)
+		x.last = reply(o.text)
+		x.quoted(who+" answered")(outcome{x.last, o.failed}, true)
 	}
 }
 

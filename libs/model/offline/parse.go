@@ -96,14 +96,22 @@ type line struct {
 }
 
 var (
-	bulletRE = regexp.MustCompile(`^\s*(?:[-*•·]|\(?\d{1,3}[.):、]|\(?[a-z]\))\s+`)
-	onlyLit  = regexp.MustCompile(`^` + lit + `[.。]?$`)
+	bulletRE    = regexp.MustCompile(`^\s*(?:[-*•·]|\(?\d{1,3}[.):、]|\(?[a-z]\))\s+`)
+	inlineFirst = regexp.MustCompile(`^\s*\(?1[.)]\s.*\s\(?2[.)]\s`)
+	inlineNext  = regexp.MustCompile(`[,;]?\s+(\(?\d{1,2}[.)]\s)`)
+	onlyLit     = regexp.MustCompile(`^` + lit + `[.。]?$`)
 )
 
 // joinLiterals drops blank lines, takes bullets off, and joins a block that stands alone to the line that speaks of it.
 func joinLiterals(raw []string) []line {
 	var out []line
-	for _, l := range raw {
+	for i := 0; i < len(raw); i++ {
+		l := raw[i]
+		if inlineFirst.MatchString(l) { // "1) this 2) that" on one line
+			more := strings.Split(inlineNext.ReplaceAllString(l, "\n$1"), "\n")
+			raw = append(raw[:i:i], append(more, raw[i+1:]...)...)
+			l = raw[i]
+		}
 		text := strings.TrimSpace(bulletRE.ReplaceAllString(l, ""))
 		if text == "" {
 			continue
@@ -125,7 +133,7 @@ func sentences(text string) []string {
 	for i, r := range rs {
 		end := strings.ContainsRune("。！？；", r)
 		if strings.ContainsRune(".!?;", r) {
-			end = i+1 == len(rs) || rs[i+1] == ' '
+			end = (i+1 == len(rs) || rs[i+1] == ' ') && (i == 0 || rs[i-1] != ' ')
 			if end && r == '.' && i > 0 && i+1 < len(rs) && abbreviated(rs[start:i]) {
 				end = false
 			}
@@ -149,6 +157,7 @@ func abbreviated(before []rune) bool { return abbreviation.MatchString(string(be
 var (
 	strongRE = regexp.MustCompile(`(?i),? (?:and )?then |,? and (?:after that|afterwards|finally|also|next),? |, (?:after that|afterwards|finally|next),? |; ?|(?:,| und)? (?:dann|danach|anschließend) |[，,]?(?:然后|接着|随后|最后|之后)[，,]?|[，,](?:再|并且|并|同时|另外)`)
 	commaRE  = regexp.MustCompile(`(?i),? and |, und | und |, |，|并且|并|、`)
+	heading  = regexp.MustCompile(`(?i),? and |, und | und |, |: |，|并且|并|、`) // where half understood sentences are cut
 	commaAnd = regexp.MustCompile(`(?i), (?:and|und) |，(?:并且|并)|, `)
 )
 
@@ -168,8 +177,11 @@ func (p *parser) sequence(s string) []action {
 			return append(p.unknown(left), r...)
 		}
 	}
-	for _, cut := range commaRE.FindAllStringIndex(s, -1) {
+	for _, cut := range heading.FindAllStringIndex(s, -1) {
 		left, right := s[:cut[0]], s[cut[1]:]
+		if _, ok := factOf(p.lits, left); ok {
+			break
+		}
 		if r, ok := p.split(right); ok && meant(r) {
 			return append(p.unknown(left), r...)
 		}
@@ -179,6 +191,9 @@ func (p *parser) sequence(s string) []action {
 	}
 	if isQuestion(s) {
 		return []action{p.question(s)}
+	}
+	if _, ok := factOf(p.lits, s); ok {
+		return []action{{verb: doStatement, clause: p.lits.unmask(s), lits: p.lits}}
 	}
 	return p.unknown(s)
 }
@@ -195,11 +210,14 @@ func meant(as []action) bool {
 
 func (p *parser) unknown(s string) []action {
 	text := strings.TrimSpace(p.lits.unmask(trimLead(s)))
-	if text == "" {
+	if text == "" || particle.MatchString(text) {
 		return nil
 	}
 	return []action{{verb: doUnknown, clause: text, lits: p.lits}}
 }
+
+// A verb's particle that a connecting word has parted from it is no step.
+var particle = regexp.MustCompile(`^(?:vor|aus|an|auf|um|ab|hinzu|ein)[.!]?$`)
 
 func (p *parser) question(s string) action {
 	return action{verb: doQuestion, clause: p.lits.unmask(s), slots: map[string]string{"query": s}, lits: p.lits, question: true}
@@ -218,7 +236,11 @@ func (p *parser) split(s string) ([]action, bool) {
 				continue // a list inside the phrase
 			}
 			r, ok := p.split(s[cut[1]:])
-			if !ok || re == commaRE && swallows[l.verb] && r[0].verb == doReply {
+			if right := strings.TrimSpace(s[cut[1]:]); !ok && leadLit.MatchString(right) { // 'write "a" to x, "b" to y'
+				verb, _, _ := strings.Cut(trimLead(s[:cut[0]]), " ")
+				r, ok = p.split(verb + " " + right)
+			}
+			if !ok || re == commaRE && swallows[l.verb] && (r[0].verb == doReply || r[0].verb == doQuestion && !questionStart.MatchString(strings.TrimSpace(s[cut[1]:]))) {
 				continue
 			}
 			return append([]action{l}, r...), true
@@ -230,6 +252,8 @@ func (p *parser) split(s string) ([]action, bool) {
 	}
 	return []action{a}, true
 }
+
+var leadLit = regexp.MustCompile(`^` + lit + ` `)
 
 func isQuestion(s string) bool {
 	s = trimLead(s)
@@ -262,9 +286,16 @@ func (p *parser) clause(s string) (action, bool) {
 	asks := isQuestion(s)
 	s = contracted.ReplaceAllString(s, "$1 is ")
 	s = strings.Join(strings.Fields(s), " ")
+	if strings.HasSuffix(s, " .") { // the directory, no full stop
+		s += " ."
+	}
 	bare := zhTrail.ReplaceAllString(enTrail.ReplaceAllString(strings.TrimRight(s, "?？ "), ""), "")
 	// Some words of politeness are verbs as well ("bitte den Prüfer, …"), so the whole is tried before the rest.
-	for _, form := range []string{bare, trimLead(bare)} {
+	forms := []string{bare, trimLead(bare)}
+	if hasHan(bare) {
+		forms = []string{forms[1], forms[0]}
+	}
+	for _, form := range forms {
 		if form == "" {
 			continue
 		}
@@ -273,7 +304,10 @@ func (p *parser) clause(s string) (action, bool) {
 			form = zhBlank.ReplaceAllString(form, "$1$2")
 			tables = [][]rule{chinese, english}
 		}
-		for _, table := range tables {
+		for i, table := range tables {
+			if i == 1 {
+				form = deFiller.ReplaceAllString(form, "")
+			}
 			for _, r := range table {
 				if a, ok := p.match(r, form); ok {
 					a.clause, a.question = p.lits.unmask(written), asks

@@ -11,6 +11,13 @@ import (
 // perform goes through the actions of an instruction.
 func (x *execution) perform(actions []action) {
 	for i := 0; i < len(actions) && !x.stopped; i++ {
+		if v := actions[i].verb; v == doIfWorks && x.broken || v == doIfFails && !x.broken {
+			i++ // the step that hangs on it
+			if i < len(actions) {
+				x.notes = append(x.notes, note{text: fmt.Sprintf("Left out %q, as the condition did not hold.", actions[i].clause)})
+			}
+			continue
+		}
 		if actions[i].verb == doDelegate { // children work side by side
 			n := i + 1
 			for n < len(actions) && actions[n].verb == doDelegate {
@@ -25,6 +32,12 @@ func (x *execution) perform(actions []action) {
 }
 
 func (x *execution) step(a action) {
+	for _, slot := range []string{"path", "paths"} {
+		if pronoun.MatchString(strings.TrimSpace(a.slots[slot])) && x.lastPath == "" || slot == "path" && a.verb == doEdit && a.slots[slot] == "" && x.lastPath == "" {
+			x.fail("I do not know which file %q means.", a.clause)
+			return
+		}
+	}
 	switch a.verb {
 	case doRead:
 		x.read(a, x.paths(a))
@@ -90,9 +103,15 @@ func (x *execution) stepAside(a action) {
 	case doTaskList:
 		x.quoted("Tasks")(x.one(a, "list tasks", taskListTool))
 	case doTaskOutput:
-		x.quoted("Output of " + x.task(a))(x.one(a, "read a task's output", taskOutputTool, need(x.task(a), "task_id", "id")))
+		id := x.task(a)
+		if id == "" {
+			x.report = true // its output is that of what was just done
+			return
+		}
+		x.quoted("Output of " + id)(x.one(a, "read a task's output", taskOutputTool, need(id, "task_id", "id")))
 	case doTaskWait:
-		x.quoted("Waited for " + x.task(a))(x.one(a, "wait for tasks", taskWaitTool, need(x.task(a), "task_ids", "task_id", "id")))
+		x.lastTask = x.task(a)
+		x.quoted("Waited for " + x.lastTask)(x.one(a, "wait for tasks", taskWaitTool, need(x.lastTask, "task_ids", "task_id", "id")))
 	case doTaskCancel:
 		x.told("Cancelled " + x.task(a))(x.one(a, "cancel tasks", taskCancelTool, need(x.task(a), "task_id", "id")))
 	case doTodo:
@@ -109,6 +128,13 @@ func (x *execution) stepAside(a action) {
 		x.notes = append(x.notes, note{text: a.slot("text"), answer: true})
 	case doReport:
 		x.report = true
+	case doMkdir:
+		p := x.path(a, "path")
+		x.told("Made the directory " + p)(x.one(a, "make directories", runTool, need("mkdir -p -- '"+strings.ReplaceAll(p, "'", `'\''`)+"'", "command", "cmd", "script")))
+	case doStatement:
+		x.stated = a.clause
+		x.say("You told me: %s", strings.TrimSpace(a.clause))
+	case doIfWorks, doIfFails:
 	default:
 		x.fail("I did not understand %q.", a.clause)
 	}
@@ -146,7 +172,7 @@ func (x *execution) fail(format string, args ...any) {
 // path is the file of a slot; "it" is the one that was last spoken of.
 func (x *execution) path(a action, slot string) string {
 	p := a.slot(slot)
-	if pronoun.MatchString(p) && x.lastPath != "" {
+	if (p == "" || pronoun.MatchString(p)) && x.lastPath != "" {
 		return x.lastPath
 	}
 	x.lastPath = p
@@ -155,12 +181,18 @@ func (x *execution) path(a action, slot string) string {
 
 // paths lists the files of the slot "paths".
 func (x *execution) paths(a action) []string {
+	if !a.has("paths") {
+		return []string{x.path(a, "path")}
+	}
 	raw := a.slots["paths"]
 	if pronoun.MatchString(strings.TrimSpace(raw)) {
 		return []string{x.path(a, "paths")}
 	}
 	var out []string
 	for _, m := range pathItem.FindAllString(raw, -1) {
+		for _, w := range []string{"以及", "和", "与", "及", "文件"} {
+			m = strings.TrimPrefix(m, w)
+		}
 		out = append(out, a.lits.expand(m, func(l literal) string { return l.text }))
 	}
 	if len(out) > 0 {
@@ -215,7 +247,7 @@ func pattern(a action) string {
 // task is the task of a slot; "it" is the one that was last started.
 func (x *execution) task(a action) string {
 	id := a.slot("id")
-	if pronoun.MatchString(id) && x.lastTask != "" {
+	if (id == "" || pronoun.MatchString(id)) && x.lastTask != "" {
 		return x.lastTask
 	}
 	return id

@@ -3,6 +3,7 @@ package offline
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // A pattern says how a step may be written; sensible says whether what stands in its slots can be meant.
@@ -16,6 +17,9 @@ var (
 	program   = regexp.MustCompile(`^[a-z0-9_./~$-][\w./+-]*(?:\s|$)|^` + lit)
 	notACmd   = regexp.MustCompile(`^(?i:the|a|an|it|this|that|these|all|my|your|our|them|again|for|through|out|some|any|to|in|den|die|das|es|alle|tests?|everything|away|into|nothing|so|with|is|not)\b`)
 	pronoun   = regexp.MustCompile(`^(?i:it|that|this|that file|this file|the file|the same file|sie|ihr|es|ihn|ihm|dieselbe datei|diese datei|die datei|它|该文件|这个文件)$`)
+	articleRE = regexp.MustCompile(`^\S+ (?i:the|this|these|a|an|den|das|die) `)
+	commandRE = regexp.MustCompile(`(?i)\b(?:commands?|script|program|line|one-liner|shell|terminal|befehl|kommando|skript)\b`)
+	fileLike  = regexp.MustCompile(`[^/.]\.[A-Za-z][A-Za-z0-9]{0,7}$|[*?]`)
 	urlLike   = regexp.MustCompile(`^https?://`)
 	wildcard  = regexp.MustCompile(`[*?]`)
 )
@@ -31,8 +35,10 @@ func (p *parser) sensible(a action) bool {
 		return !a.has("text") || p.textLike(a.slots["text"])
 	case doEdit:
 		return a.slot("old") != "" && (!composed.MatchString(a.slots["old"]+" ") || a.slot("old") != a.slots["old"])
+	case doList:
+		return !a.has("dir") || !fileLike.MatchString(a.slot("dir"))
 	case doRun:
-		return p.commandLike(a.slots["cmd"])
+		return p.commandLike(a)
 	case doFetch:
 		return urlLike.MatchString(a.slot("url"))
 	case doTool:
@@ -50,12 +56,10 @@ func (p *parser) sensible(a action) bool {
 		return a.slot("query") != "" && !resultRE.MatchString(a.slots["query"])
 	case doRemember:
 		return len([]rune(strings.Trim(a.slot("fact"), " .:"))) > 1
-	case doTaskOutput, doTaskWait, doTaskCancel:
-		return true
 	case doReply:
 		return !resultRE.MatchString(a.slots["text"])
 	case doSummary:
-		return !a.has("text") || len(a.slot("text")) > 0
+		return !a.has("path2") || !pronoun.MatchString(a.slots["path"]) // "of it" is of what was read before
 	}
 	return true
 }
@@ -87,16 +91,24 @@ func (p *parser) textLike(s string) bool {
 	if _, ok := p.lits.only(s); ok || resultRE.MatchString(s) || summaryRE.MatchString(s) {
 		return true
 	}
+	if r, _ := utf8.DecodeRuneInString(s); len(s) > 0 {
+		if l, ok := p.lits.at(r); ok && l.kind <= litFence {
+			return false // what begins with a quotation and goes on says more than one thing
+		}
+	}
 	return !composed.MatchString(s)
 }
 
-func (p *parser) commandLike(s string) bool {
-	s = strings.TrimSpace(s)
+func (p *parser) commandLike(a action) bool {
+	s := strings.TrimSpace(a.slots["cmd"])
 	if l, ok := p.lits.only(s); ok {
 		return l.kind != litURL && l.kind != litJSON
 	}
 	if cmdList.MatchString(s) {
 		return true
+	}
+	if articleRE.MatchString(a.clause) && !commandRE.MatchString(a.clause) {
+		return false // "run the marathon" names no program
 	}
 	return program.MatchString(s) && !notACmd.MatchString(s)
 }
