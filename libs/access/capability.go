@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -40,6 +41,16 @@ type Capability struct {
 	PathPrefixes []string
 	// Expiry is set by the minter.
 	Expiry time.Time
+}
+
+// ServiceCapability is for what a service does for no user in particular, such as heartbeats of the owner of many threads: the default tenant and agent, scope global, and
+// these verbs. What such a call may see of other tenants is for the method to say.
+func ServiceCapability(verbs ...string) Capability {
+	return Capability{
+		Identity: identity.Identity{Tenant: identity.DefaultTenant, Agent: identity.DefaultAgent, Scope: identity.ScopeGlobal},
+		Bucket:   identity.Bucket{Tenant: identity.DefaultTenant, Scope: identity.ScopeGlobal},
+		Verbs:    verbs,
+	}
 }
 
 // Narrow returns the capability of a child: at most these verbs and paths, as [Grant.Narrow].
@@ -139,4 +150,19 @@ func (m *Minter) Mint(c Capability) (token string, expiry time.Time, err error) 
 		return "", time.Time{}, invalidCapability("the token has %d bytes, at most %d are allowed", len(token), MaxCapabilityBytes)
 	}
 	return token, expiry, nil
+}
+
+// Attach mints the capability and returns a context whose calls carry it, together with the identity that it names. Request id, effect and sandbox of the context's identity
+// are kept.
+func (m *Minter) Attach(ctx context.Context, c Capability) (context.Context, error) {
+	token, _, err := m.Mint(c)
+	if err != nil {
+		return nil, err
+	}
+	id := c.Identity
+	if before, ok := identity.FromContext(ctx); ok {
+		id.RequestID, id.Effect, id.Sandbox = before.RequestID, before.Effect, before.Sandbox
+	}
+	ctx = identity.NewBucketContext(identity.NewContext(ctx, id), c.Bucket)
+	return NewTokenContext(ctx, token), nil
 }

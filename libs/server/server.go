@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -139,7 +140,8 @@ func (s *Server) Done() <-chan struct{} {
 func (s *Server) Err() error { return s.serveErr }
 
 // Stop reports all services as not serving, takes no new calls, lets calls under way end within the shutdown timeout and within ctx, and cuts those that are left. Streams that
-// live long are cut too unless their handlers watch for the end. It may be called before Start, twice, and by many at once; all return when no handler runs any more.
+// live long are cut too unless their handlers watch for the end. It may be called before Start, twice, and by many at once; all return when no handler runs any more, or
+// with an error when one ignores for 5 seconds that its context has ended.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopped = true
@@ -157,12 +159,34 @@ func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-graceful:
 	case <-ctx.Done():
-		s.grpc.Stop()
-		<-graceful
+		if err := s.cut(graceful); err != nil {
+			return err
+		}
 	}
 	if served == nil {
 		return nil
 	}
 	<-served
 	return s.serveErr
+}
+
+// cutTimeout is how long a handler may take to notice that its context has ended.
+const cutTimeout = 5 * time.Second
+
+// cut ends the calls that are left and waits for their handlers.
+func (s *Server) cut(graceful <-chan struct{}) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.grpc.Stop()
+		<-graceful
+	}()
+	timer := time.NewTimer(cutTimeout)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("server: %s: handlers still run %s after they were told to end", s.cfg.Address, cutTimeout)
+	}
 }
