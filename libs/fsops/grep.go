@@ -220,3 +220,6 @@ func isASCII(text string) bool {
 	}
 	return true
 }
+
+// MayMissInPieces says whether a match in a line that is searched in pieces may be missed: only one longer than 64 KiB, so never that of a literal.
+func (g *Grep) MayMissInPieces() bool { return g.request.Regex }
