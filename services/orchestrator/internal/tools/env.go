@@ -28,6 +28,8 @@ type Env struct {
 	Threads threadv1.ThreadServiceClient
 	Tasks   taskv1.TaskServiceClient
 	Sandbox sandboxv1.SandboxServiceClient // nil: the agent has no shell
+	// SandboxSpec is what to make when the bucket has no sandbox yet; nil: the service's default.
+	SandboxSpec *sandboxv1.SandboxSpec
 
 	Definition *definition.Definition
 	// Spec narrows for this call; may be nil.
@@ -44,6 +46,8 @@ type Env struct {
 	// MaxDepth is the depth down to which children may be spawned; a run at MaxDepth is a leaf.
 	MaxDepth int
 
+	// Delegate makes the data of a child's task.
+	Delegate Delegate
 	// State is what the run's own journal says now.
 	State func() State
 	Now   func() time.Time
