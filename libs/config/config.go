@@ -49,6 +49,8 @@ type Parser struct {
 	own     ownFlags
 	file    *file
 	sources map[string]Source
+	// envs are the variables of each flag, by its name.
+	envs map[string][]string
 }
 
 // ownFlags are the flags of this package.
@@ -75,10 +77,10 @@ func New(target any, opts Options) (*Parser, error) {
 	if opts.Exit == nil {
 		opts.Exit = os.Exit
 	}
-	p := &Parser{opts: opts, sources: make(map[string]Source)}
+	p := &Parser{opts: opts, sources: make(map[string]Source), envs: make(map[string][]string)}
 	all := append([]kong.Option{
 		kong.Description(opts.Description), kong.Writers(opts.Stdout, opts.Stderr), kong.Exit(opts.Exit),
-		kong.Embed(&p.own), kong.PostBuild(p.nameEnvironment), kong.Resolvers(resolver{p}),
+		kong.Embed(&p.own), kong.PostBuild(p.nameEnvironment), kong.ValueFormatter(p.help), kong.Resolvers(resolver{p}),
 	}, opts.Kong...)
 	if opts.Name != "" {
 		all = append(all, kong.Name(opts.Name))
@@ -157,16 +159,25 @@ func (p *Parser) flags() []*kong.Flag {
 func (p *Parser) nameEnvironment(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok && flag.Name != "help" {
-			switch {
-			case len(flag.Envs) == 0:
-				flag.Envs = []string{p.envName(flag.Name)}
-			case flag.Envs[0] == "-":
-				flag.Envs = nil
+			switch names := flag.Tag.Envs; {
+			case len(names) == 0:
+				p.envs[flag.Name] = []string{p.envName(flag.Name)}
+			case names[0] != "-":
+				p.envs[flag.Name] = names
 			}
 			flag.Tag.Envs = nil
 		}
 		return next(nil)
 	})
+}
+
+// help returns the help of a value with its variables.
+func (p *Parser) help(value *kong.Value) string {
+	names := p.envs[value.Name]
+	if value.Flag == nil || len(names) == 0 {
+		return value.Help
+	}
+	return strings.TrimSpace(value.Help + " ($" + strings.Join(names, ", $") + ")")
 }
 
 func (p *Parser) envName(flag string) string {
@@ -181,7 +192,7 @@ func (resolver) Validate(*kong.Application) error { return nil }
 
 // Resolve looks into the environment and then into the file. A blank variable counts as not set.
 func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	for _, name := range flag.Envs {
+	for _, name := range r.p.envs[flag.Name] {
 		if value, ok := r.p.opts.LookupEnv(name); ok && strings.TrimSpace(value) != "" {
 			r.p.sources[flag.Name] = SourceEnv
 			return value, nil

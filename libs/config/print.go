@@ -54,8 +54,8 @@ func (p *Parser) Markdown(w io.Writer) error {
 			fallback = "`" + flag.Default + "`"
 		}
 		env := ""
-		if len(flag.Envs) > 0 {
-			env = "`" + strings.Join(flag.Envs, "`, `") + "`"
+		if names := p.envs[flag.Name]; len(names) > 0 {
+			env = "`" + strings.Join(names, "`, `") + "`"
 		}
 		help := flag.Help
 		if isSecret(flag) {

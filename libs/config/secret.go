@@ -1,6 +1,10 @@
 package config
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
 
 // hiddenText stands for a secret wherever it would be printed.
 const hiddenText = "[hidden]"
@@ -20,8 +24,8 @@ func (s Secret) String() string {
 	return hiddenText
 }
 
-// GoString hides the value from %#v.
-func (s Secret) GoString() string { return "config.Secret(" + s.String() + ")" }
+// Format hides the value from every verb of package fmt, also from those that do not fit a text and print it as a complaint.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText hides the value; it also serves JSON, YAML and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

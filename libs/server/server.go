@@ -38,6 +38,17 @@ type Server struct {
 	served   chan struct{}
 	serveErr error
 	stopped  bool
+	// stopping is closed when Stop is first called.
+	stopping chan struct{}
+}
+
+type stoppingKey struct{}
+
+// Stopping returns a channel that is closed when the server of the call begins to stop. Handlers of streams that live long select on it and end their stream in good order, so that
+// nobody waits for the shutdown timeout. For a context that is not of a call it is nil: it never gets ready.
+func Stopping(ctx context.Context) <-chan struct{} {
+	stopping, _ := ctx.Value(stoppingKey{}).(chan struct{})
+	return stopping
 }
 
 // New returns a server that is not started. The network is only needed for memory:NAME. A chain without authentication (mode none) on an address that is not loopback is
@@ -59,7 +70,13 @@ func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, 
 	if a.kind == memory && network == nil {
 		return nil, fmt.Errorf("server: address %s needs an in-memory network, which only services in one process share", cfg.Address)
 	}
-	s := &Server{cfg: cfg, address: a, network: network, health: health.NewServer()}
+	s := &Server{cfg: cfg, address: a, network: network, health: health.NewServer(), stopping: make(chan struct{})}
+	// A copy, since one chain may serve several servers.
+	chain.Interceptors = append([]middleware.Interceptor{{
+		Name: "stopping", Around: func(ctx context.Context, _ *middleware.Call, next func(context.Context) error) error {
+			return next(context.WithValue(ctx, stoppingKey{}, s.stopping))
+		},
+	}}, chain.Interceptors...)
 	opts := append(chain.ServerOptions(),
 		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(cfg.MaxMessageBytes),
@@ -140,11 +157,14 @@ func (s *Server) Done() <-chan struct{} {
 func (s *Server) Err() error { return s.serveErr }
 
 // Stop reports all services as not serving, takes no new calls, lets calls under way end within the shutdown timeout and within ctx, and cuts those that are left. Streams that
-// live long are cut too unless their handlers watch for the end. It may be called before Start, twice, and by many at once; all return when no handler runs any more, or
+// live long are cut too unless their handlers watch [Stopping]. It may be called before Start, twice, and by many at once; all return when no handler runs any more, or
 // with an error when one ignores for 5 seconds that its context has ended.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
-	s.stopped = true
+	if !s.stopped {
+		s.stopped = true
+		close(s.stopping)
+	}
 	served := s.served
 	s.mu.Unlock()
 
