@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/identity"
 )
 
-// Authenticator turns the credential of a call into a [Grant] and holds it against what the method needs. It may be used by many goroutines.
+// Authenticator turns the credential of a call into a [Grant] and holds it against what the method needs. It may be
+// used by many goroutines.
 type Authenticator struct {
 	mode       Mode
 	clientKey  any
@@ -81,11 +82,12 @@ func clientParser(cfg Config, now func() time.Time) *jwt.Parser {
 // Mode returns the mode.
 func (a *Authenticator) Mode() Mode { return a.mode }
 
-// Authorize decides about one call: its full method name, the identity of its metadata, and its bearer tokens (the values of the authorization key). The grant
-// holds the identity to act on, with the tenant and user of the credential; token is the bearer token to carry on to other services, if any.
+// Authorize decides about one call: its full method name, the identity of its metadata, and its bearer tokens (the
+// values of the authorization key). The grant holds the identity to act on, with the tenant and user of the credential;
+// token is the bearer token to carry on to other services, if any.
 //
-// The errors are UNAUTHENTICATED (CREDENTIAL_MISSING, CREDENTIAL_INVALID, CREDENTIAL_EXPIRED) and PERMISSION_DENIED (ACCESS_UNDECLARED, ACCESS_INTERNAL,
-// VERB_MISSING, IDENTITY_MISMATCH).
+// The errors are UNAUTHENTICATED (CREDENTIAL_MISSING, CREDENTIAL_INVALID, CREDENTIAL_EXPIRED) and PERMISSION_DENIED
+// (ACCESS_UNDECLARED, ACCESS_INTERNAL, VERB_MISSING, IDENTITY_MISMATCH).
 func (a *Authenticator) Authorize(method string, id identity.Identity, authorization []string) (g Grant, token string, err error) {
 	need, err := a.methods.lookup(method)
 	if err != nil {
@@ -138,7 +140,8 @@ func trusted(id identity.Identity) Grant {
 // byCapability verifies a capability and holds the metadata to it.
 func (a *Authenticator) byCapability(id identity.Identity, bearer string) (Grant, error) {
 	if a.capability == nil {
-		return Grant{}, unauthenticated(ReasonCredentialInvalid, "the call has a capability and this server has no keys to verify it; set auth-capability-keys")
+		return Grant{}, unauthenticated(ReasonCredentialInvalid,
+			"the call has a capability and this server has no keys to verify it; set auth-capability-keys")
 	}
 	c, err := a.capability.Verify(bearer)
 	if err != nil {
@@ -198,7 +201,8 @@ func (c ClientClaims) grant() (Grant, error) {
 		}
 	}
 	g := Grant{
-		Source: SourceClient, Identity: identity.Identity{Tenant: tenant}, Verbs: c.Verbs, Agents: c.Agents, Scopes: c.Scopes, Anonymous: c.Anonymous || c.Service,
+		Source: SourceClient, Identity: identity.Identity{Tenant: tenant},
+		Verbs: c.Verbs, Agents: c.Agents, Scopes: c.Scopes, Anonymous: c.Anonymous || c.Service,
 	}
 	if c.Service {
 		g.Source = SourceService
@@ -238,8 +242,8 @@ func mismatch(field string) error {
 	return denied(ReasonIdentityMismatch, "the metadata names another %s than the credential", field).With("field", field)
 }
 
-// bearerOf returns the token of the authorization metadata, "" when there is none. Schemes other than Bearer are refused, except in mode none, where they mean
-// nothing.
+// bearerOf returns the token of the authorization metadata, "" when there is none. Schemes other than Bearer are
+// refused, except in mode none, where they mean nothing.
 func bearerOf(values []string, mode Mode) (string, error) {
 	if len(values) == 0 {
 		return "", nil

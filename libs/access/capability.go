@@ -43,8 +43,9 @@ type Capability struct {
 	Expiry time.Time
 }
 
-// ServiceCapability is for what a service does for no user in particular, such as heartbeats of the owner of many threads: the default tenant and agent, scope global, and
-// these verbs. What such a call may see of other tenants is for the method to say.
+// ServiceCapability is for what a service does for no user in particular, such as heartbeats of the owner of many
+// threads: the default tenant and agent, scope global, and these verbs. What such a call may see of other tenants is
+// for the method to say.
 func ServiceCapability(verbs ...string) Capability {
 	return Capability{
 		Identity: identity.Identity{Tenant: identity.DefaultTenant, Agent: identity.DefaultAgent, Scope: identity.ScopeGlobal},
@@ -112,7 +113,8 @@ type Minter struct {
 	now func() time.Time
 }
 
-// NewMinter returns a minter with that key; nil makes a key that lives as long as the process. A nil clock is the real one.
+// NewMinter returns a minter with that key; nil makes a key that lives as long as the process. A nil clock is the real
+// one.
 func NewMinter(key ed25519.PrivateKey, now func() time.Time) (*Minter, error) {
 	if key == nil {
 		var err error
@@ -132,8 +134,9 @@ func NewMinter(key ed25519.PrivateKey, now func() time.Time) (*Minter, error) {
 // KeySet returns the public half, for verifiers in the same process or for a file.
 func (m *Minter) KeySet() *KeySet { return NewKeySet(m.key.Public().(ed25519.PublicKey)) }
 
-// Mint returns the token of a capability that lives for [CapabilityLife], and its expiry. A capability that breaks the rules or would be longer than
-// [MaxCapabilityBytes] is INVALID_ARGUMENT with reason CAPABILITY_INVALID or IDENTITY_MALFORMED.
+// Mint returns the token of a capability that lives for [CapabilityLife], and its expiry. A capability that breaks the
+// rules or would be longer than [MaxCapabilityBytes] is INVALID_ARGUMENT with reason CAPABILITY_INVALID or
+// IDENTITY_MALFORMED.
 func (m *Minter) Mint(c Capability) (token string, expiry time.Time, err error) {
 	if err := c.validate(); err != nil {
 		return "", time.Time{}, err
@@ -152,8 +155,8 @@ func (m *Minter) Mint(c Capability) (token string, expiry time.Time, err error) 
 	return token, expiry, nil
 }
 
-// Attach mints the capability and returns a context whose calls carry it, together with the identity that it names. Request id, effect and sandbox of the context's identity
-// are kept.
+// Attach mints the capability and returns a context whose calls carry it, together with the identity that it names.
+// Request id, effect and sandbox of the context's identity are kept.
 func (m *Minter) Attach(ctx context.Context, c Capability) (context.Context, error) {
 	token, _, err := m.Mint(c)
 	if err != nil {

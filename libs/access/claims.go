@@ -80,15 +80,18 @@ type ClientClaims struct {
 	jwt.RegisteredClaims
 	// Tenant of the client. Empty: the default tenant.
 	Tenant string `json:"tenant,omitempty"`
-	// User fixes the user. "*": any user that the metadata names. Empty: none, so only anonymous calls, if Anonymous allows them.
+	// User fixes the user. "*": any user that the metadata names. Empty: none, so only anonymous calls, if Anonymous
+	// allows them.
 	User string `json:"user,omitempty"`
 	// Agents are the agents that may be used; "*" is all of them. Empty: none.
 	Agents []string `json:"agents,omitempty"`
-	// Scopes are the scopes that may be chosen; "*" is all of them. Empty: session and user, in which nothing is shared.
+	// Scopes are the scopes that may be chosen; "*" is all of them. Empty: session and user, in which nothing is
+	// shared.
 	Scopes []string `json:"scopes,omitempty"`
 	// Verbs are the verbs granted; "*" is all of them. Empty: none.
 	Verbs []string `json:"verbs,omitempty"`
-	// Service says that the caller is a Gantry service: methods with audience INTERNAL are open, and any user may be named.
+	// Service says that the caller is a Gantry service: methods with audience INTERNAL are open, and any user may be
+	// named.
 	Service bool `json:"service,omitempty"`
 	// Anonymous allows calls without a user.
 	Anonymous bool `json:"anonymous,omitempty"`

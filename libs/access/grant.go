@@ -32,7 +32,8 @@ const (
 	SourcePublic Source = "public"
 )
 
-// Grant is what the caller may do. It can be stored (runs and tasks do); it holds no token. The zero value allows nothing.
+// Grant is what the caller may do. It can be stored (runs and tasks do); it holds no token. The zero value allows
+// nothing.
 type Grant struct {
 	// Source says where the grant comes from.
 	Source Source `json:"source"`
@@ -65,13 +66,14 @@ func (g Grant) AllowsAgent(agent string) bool { return has(g.Agents, agent) }
 // AllowsScope says whether the caller may choose that scope.
 func (g Grant) AllowsScope(scope identity.Scope) bool { return has(g.Scopes, scope.String()) }
 
-// Internal says whether the caller is a Gantry service, so that methods with audience INTERNAL are open: a capability, the service claim, or mode none.
+// Internal says whether the caller is a Gantry service, so that methods with audience INTERNAL are open: a capability,
+// the service claim, or mode none.
 func (g Grant) Internal() bool {
 	return g.Source == SourceCapability || g.Source == SourceService || g.Source == SourceTrusted
 }
 
-// AllowsPath says whether a bucket-relative path lies under one of the prefixes. Prefixes match whole names: "plans" covers "plans" and "plans/a" but not
-// "plans2". A path that leaves the root is never allowed.
+// AllowsPath says whether a bucket-relative path lies under one of the prefixes. Prefixes match whole names: "plans"
+// covers "plans" and "plans/a" but not "plans2". A path that leaves the root is never allowed.
 func (g Grant) AllowsPath(p string) bool {
 	clean, ok := cleanPath(p)
 	if !ok {
@@ -104,8 +106,8 @@ func (g Grant) CheckPath(p string) error {
 	return denied(ReasonPathDenied, "the credential does not reach this path").With("path", p)
 }
 
-// Narrow returns the grant with at most these verbs and paths: the intersection, so the result never allows what g does not. Nil verbs or prefixes leave that
-// side as it is; empty ones leave nothing.
+// Narrow returns the grant with at most these verbs and paths: the intersection, so the result never allows what g does
+// not. Nil verbs or prefixes leave that side as it is; empty ones leave nothing.
 func (g Grant) Narrow(verbs, prefixes []string) Grant {
 	g.Verbs = narrowVerbs(g.Verbs, verbs)
 	g.PathPrefixes = narrowPrefixes(g.PathPrefixes, prefixes)
@@ -161,7 +163,8 @@ func intersect(a, b string) (string, bool) {
 	return "", false
 }
 
-// cleanPath returns the path without leading slash and dots, normalised as look-up does; "" is the root. It is not ok for a path that leaves the root.
+// cleanPath returns the path without leading slash and dots, normalised as look-up does; "" is the root. It is not ok
+// for a path that leaves the root.
 func cleanPath(p string) (string, bool) {
 	if strings.ContainsRune(p, 0) {
 		return "", false
@@ -199,7 +202,8 @@ func FromContext(ctx context.Context) (Grant, bool) {
 	return g, ok
 }
 
-// NewTokenContext returns ctx with the bearer token that calls to other services carry on: the verified token of the incoming call, or a capability.
+// NewTokenContext returns ctx with the bearer token that calls to other services carry on: the verified token of the
+// incoming call, or a capability.
 func NewTokenContext(ctx context.Context, token string) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }

@@ -105,7 +105,8 @@ func (s *KeySet) WriteFile(path string) error {
 	return writeAtomically(path, data, 0o644)
 }
 
-// LoadOrCreateKey reads the private key of a minter from a PEM file, or makes one there, readable by the owner alone. A file that others can read is refused.
+// LoadOrCreateKey reads the private key of a minter from a PEM file, or makes one there, readable by the owner alone. A
+// file that others can read is refused.
 func LoadOrCreateKey(path string) (ed25519.PrivateKey, error) {
 	key, err := loadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {

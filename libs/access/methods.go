@@ -28,8 +28,8 @@ type methods struct {
 // standardServices are gRPC's own: they carry no option of ours and are public.
 var standardServices = []string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
 
-// lookup returns the requirement of a method such as "/gantry.filesystem.v1.FilesystemService/Read". Without a declared audience it is PERMISSION_DENIED with
-// reason ACCESS_UNDECLARED.
+// lookup returns the requirement of a method such as "/gantry.filesystem.v1.FilesystemService/Read". Without a declared
+// audience it is PERMISSION_DENIED with reason ACCESS_UNDECLARED.
 func (m *methods) lookup(method string) (Requirement, error) {
 	if known, ok := m.declared.Load(method); ok {
 		return known.(Requirement), nil

@@ -37,8 +37,9 @@ func NewVerifier(keys *KeySet, now func() time.Time) *Verifier {
 	)}
 }
 
-// NewFileVerifier returns a verifier with the keys of a file ([KeySet.WriteFile]). The file need not exist yet: it is read when a capability with an unknown
-// key id comes, at most once a second, so a new key is found without a restart. A file that is there and cannot be read is an error.
+// NewFileVerifier returns a verifier with the keys of a file ([KeySet.WriteFile]). The file need not exist yet: it is
+// read when a capability with an unknown key id comes, at most once a second, so a new key is found without a restart.
+// A file that is there and cannot be read is an error.
 func NewFileVerifier(path string, now func() time.Time) (*Verifier, error) {
 	v := NewVerifier(NewKeySet(), now)
 	v.path = path
@@ -48,10 +49,12 @@ func NewFileVerifier(path string, now func() time.Time) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify returns the capability of a token. The error is UNAUTHENTICATED with reason CREDENTIAL_EXPIRED or CREDENTIAL_INVALID.
+// Verify returns the capability of a token. The error is UNAUTHENTICATED with reason CREDENTIAL_EXPIRED or
+// CREDENTIAL_INVALID.
 func (v *Verifier) Verify(token string) (Capability, error) {
 	if len(token) > MaxCapabilityBytes {
-		return Capability{}, unauthenticated(ReasonCredentialInvalid, "the capability has %d bytes, at most %d are allowed", len(token), MaxCapabilityBytes)
+		return Capability{}, unauthenticated(ReasonCredentialInvalid,
+			"the capability has %d bytes, at most %d are allowed", len(token), MaxCapabilityBytes)
 	}
 	var claims capabilityClaims
 	if _, err := v.parser.ParseWithClaims(token, &claims, v.key); err != nil {

@@ -1,7 +1,8 @@
 // Package client makes the connections by which one Gantry service calls another, and clients call any of them.
 //
-// A connection writes the identity of the context into the metadata of each call, carries the credential on, gives unary calls a deadline, and turns statuses back into
-// errors of package errdefs. Whether the other side is in the same process is a matter of the address.
+// A connection writes the identity of the context into the metadata of each call, carries the credential on, gives
+// unary calls a deadline, and turns statuses back into errors of package errdefs. Whether the other side is in the same
+// process is a matter of the address.
 package client
 
 import (
@@ -26,19 +27,22 @@ const (
 	keepAliveTimeout = 10 * time.Second
 )
 
-// Dial returns a lazy connection to host:port, unix:/path or memory:NAME; only the last needs the network. Nothing is dialled before the first call. Calls to memory: wait for the
-// server to come up; others fail with UNAVAILABLE when it is not there, and try again with backoff at the next call. Nothing is retried by itself: whether a call may be
+// Dial returns a lazy connection to host:port, unix:/path or memory:NAME; only the last needs the network. Nothing is
+// dialled before the first call. Calls to memory: wait for the server to come up; others fail with UNAVAILABLE when it
+// is not there, and try again with backoff at the next call. Nothing is retried by itself: whether a call may be
 // repeated is for the caller to know, who has effect ids.
 //
-// The identity of the context, its request id and effect id included, and the credential ([access.NewTokenContext], else the one of the call being served) go with every call.
-// Options come after the defaults and replace them. Without other credentials the connection is plain text, for loopback and trusted networks.
+// The identity of the context, its request id and effect id included, and the credential ([access.NewTokenContext],
+// else the one of the call being served) go with every call. Options come after the defaults and replace them. Without
+// other credentials the connection is plain text, for loopback and trusted networks.
 func Dial(address string, network *inproc.Network, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial(address, network, []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(unary(true)), grpc.WithChainStreamInterceptor(stream(true)),
 	}, opts)
 }
 
-// DialForeign is [Dial] for a server that is not part of this Gantry, such as somebody's model or middleware service: neither identity nor credential is sent, only the request id.
+// DialForeign is [Dial] for a server that is not part of this Gantry, such as somebody's model or middleware service:
+// neither identity nor credential is sent, only the request id.
 func DialForeign(address string, network *inproc.Network, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial(address, network, []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(unary(false)), grpc.WithChainStreamInterceptor(stream(false)),
@@ -64,7 +68,8 @@ func dial(address string, network *inproc.Network, interceptors, opts []grpc.Dia
 	return network.Dial(name, all...)
 }
 
-// Timeout replaces [DefaultTimeout] for one call, or for a connection by grpc.WithDefaultCallOptions. Zero or less: none. A deadline of the context always counts.
+// Timeout replaces [DefaultTimeout] for one call, or for a connection by grpc.WithDefaultCallOptions. Zero or less:
+// none. A deadline of the context always counts.
 func Timeout(d time.Duration) grpc.CallOption { return timeoutOption{limit: d} }
 
 type timeoutOption struct {

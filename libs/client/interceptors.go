@@ -14,7 +14,10 @@ import (
 
 // unary is the interceptor of unary calls. ours says that the other side is part of this Gantry.
 func unary(ours bool) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return func(
+		ctx context.Context, method string, request, response any,
+		cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	) error {
 		ctx, err := outgoing(ctx, ours)
 		if err != nil {
 			return err
@@ -32,7 +35,10 @@ func unary(ours bool) grpc.UnaryClientInterceptor {
 
 // stream is the interceptor of streams. They get no deadline: a watch is open for days.
 func stream(ours bool) grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+		open grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
 		ctx, err := outgoing(ctx, ours)
 		if err != nil {
 			return nil, err
@@ -45,7 +51,8 @@ func stream(ours bool) grpc.StreamClientInterceptor {
 	}
 }
 
-// outgoing writes what the context knows about the call into its outgoing metadata. Metadata that the caller set by hand stays where the context says nothing.
+// outgoing writes what the context knows about the call into its outgoing metadata. Metadata that the caller set by
+// hand stays where the context says nothing.
 func outgoing(ctx context.Context, ours bool) (context.Context, error) {
 	id, known := identity.FromContext(ctx)
 	if !ours {

@@ -1,8 +1,10 @@
 // Package config reads the settings of a program: defaults < file (YAML) < environment < flags.
 //
-// Settings are one struct with tags of github.com/alecthomas/kong (default, help, name, env, embed, prefix, enum); nothing about a setting is said anywhere
-// else. From the struct come the flags, the environment variables (GANTRY_ and the flag's name in capitals), the keys of the file (the flag's name; sections may be
-// nested, "server: {address: …}" is "server-address"), the help, the printed settings and the table of the documentation. Secrets have the type [Secret] or the tag secret.
+// Settings are one struct with tags of github.com/alecthomas/kong (default, help, name, env, embed, prefix, enum);
+// nothing about a setting is said anywhere else. From the struct come the flags, the environment variables (GANTRY_ and
+// the flag's name in capitals), the keys of the file (the flag's name; sections may be nested, "server: {address: …}"
+// is "server-address"), the help, the printed settings and the table of the documentation. Secrets have the type
+// [Secret] or the tag secret.
 package config
 
 import (
@@ -93,8 +95,8 @@ func New(target any, opts Options) (*Parser, error) {
 	return p, nil
 }
 
-// Parse reads the settings: args are the arguments without the program's name. An error is an [Error], and the target is then not to be used. For programs with commands the
-// context says which one was chosen.
+// Parse reads the settings: args are the arguments without the program's name. An error is an [Error], and the target
+// is then not to be used. For programs with commands the context says which one was chosen.
 func (p *Parser) Parse(args []string) (*kong.Context, error) {
 	if err := p.openFile(args); err != nil {
 		return nil, &Error{err}
@@ -112,7 +114,8 @@ func (p *Parser) Parse(args []string) (*kong.Context, error) {
 	return ctx, nil
 }
 
-// Load reads the settings of a program without commands from the process's arguments, environment and file. It obeys --print-config and --print-markdown.
+// Load reads the settings of a program without commands from the process's arguments, environment and file. It obeys
+// --print-config and --print-markdown.
 func Load(target any, args []string, opts Options) error {
 	p, err := New(target, opts)
 	if err != nil {
@@ -155,7 +158,8 @@ func (p *Parser) flags() []*kong.Flag {
 	return out
 }
 
-// nameEnvironment gives every flag its variable, and takes the reading of variables away from kong, which would let the file win over them.
+// nameEnvironment gives every flag its variable, and takes the reading of variables away from kong, which would let the
+// file win over them.
 func (p *Parser) nameEnvironment(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok && flag.Name != "help" {

@@ -84,7 +84,8 @@ func (f *file) errorAt(node *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", f.name, node.Line, fmt.Sprintf(format, args...))
 }
 
-// value returns what the file says about a flag, in the form that kong decodes: text for scalars and for lists and maps of scalars.
+// value returns what the file says about a flag, in the form that kong decodes: text for scalars and for lists and maps
+// of scalars.
 func (f *file) value(flag *kong.Flag) (any, bool, error) {
 	node := f.values[flag.Name]
 	if node == nil || node.Tag == "!!null" {

@@ -22,7 +22,8 @@ const (
 	SourceFlag    Source = "flag"
 )
 
-// Print writes the settings in effect, one on a line, with the source of each as a comment. Secrets are hidden. The output can be used as a settings file.
+// Print writes the settings in effect, one on a line, with the source of each as a comment. Secrets are hidden. The
+// output can be used as a settings file.
 func (p *Parser) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, flag := range p.flags() {

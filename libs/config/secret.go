@@ -9,8 +9,8 @@ import (
 // hiddenText stands for a secret wherever it would be printed.
 const hiddenText = "[hidden]"
 
-// Secret is a setting that never prints: not with any verb of package fmt, not in a log, not in JSON or YAML. The empty secret prints as nothing, so that
-// one can see that it is not set.
+// Secret is a setting that never prints: not with any verb of package fmt, not in a log, not in JSON or YAML. The empty
+// secret prints as nothing, so that one can see that it is not set.
 type Secret string
 
 // Reveal returns the value, for the one place that needs it.
@@ -24,7 +24,8 @@ func (s Secret) String() string {
 	return hiddenText
 }
 
-// Format hides the value from every verb of package fmt, also from those that do not fit a text and print it as a complaint.
+// Format hides the value from every verb of package fmt, also from those that do not fit a text and print it as a
+// complaint.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText hides the value; it also serves JSON, YAML and slog.

@@ -1,13 +1,15 @@
 // Package effect makes and reads effect ids, by which a mutating call happens exactly once.
 //
-// An effect id names one intended change: the caller sends it in the metadata of the call, the service that makes the change records it together with
-// the outcome, and a repeat under the same id returns the recorded outcome. The same intention always gives the same id, after a crash and on another
-// machine too; so an id is made of the place in the run where the intention arose, and of the time at which it was first dispatched.
+// An effect id names one intended change: the caller sends it in the metadata of the call, the service that makes the
+// change records it together with the outcome, and a repeat under the same id returns the recorded outcome. The same
+// intention always gives the same id, after a crash and on another machine too; so an id is made of the place in the
+// run where the intention arose, and of the time at which it was first dispatched.
 //
 //	e1.<milliseconds, base 36>.<26 characters of hash>         an effect of a run, or of a client
 //	e1.<…>.<…>/<name>/<name>                                   what a service does further for that effect
 //
-// Records live for [RecordLife]; ids older than [MaxAge] are refused, so an id is never answered from a store that has forgotten it.
+// Records live for [RecordLife]; ids older than [MaxAge] are refused, so an id is never answered from a store that has
+// forgotten it.
 package effect
 
 import (
@@ -58,8 +60,8 @@ type ID struct {
 	Names []string
 }
 
-// New returns the id of an effect of a run: the model request of that sequence number asked for it as the tool's call number ordinal. The time is when
-// it was first dispatched; a repeat must pass the same time, from the journal.
+// New returns the id of an effect of a run: the model request of that sequence number asked for it as the tool's call
+// number ordinal. The time is when it was first dispatched; a repeat must pass the same time, from the journal.
 func New(thread identity.Thread, run string, seq int64, ordinal int, at time.Time) string {
 	var numbers [16]byte
 	binary.BigEndian.PutUint64(numbers[:8], uint64(seq))
@@ -74,7 +76,8 @@ func Random(at time.Time) string {
 	return compose(at, []byte("client"), random[:])
 }
 
-// For returns the id of an intention that parts name completely, such as a task and the number of its attempt. Equal parts and time give equal ids.
+// For returns the id of an intention that parts name completely, such as a task and the number of its attempt. Equal
+// parts and time give equal ids.
 func For(at time.Time, parts ...string) string {
 	raw := [][]byte{[]byte("named")}
 	for _, part := range parts {
@@ -83,8 +86,9 @@ func For(at time.Time, parts ...string) string {
 	return compose(at, raw...)
 }
 
-// Derive returns the id of one thing that is done for the effect parent. Names of one parent must differ. The result is deterministic and never longer
-// than metadata allows: names that would make it longer are folded into a hash. The empty parent has no derived ids: the result is empty.
+// Derive returns the id of one thing that is done for the effect parent. Names of one parent must differ. The result is
+// deterministic and never longer than metadata allows: names that would make it longer are folded into a hash. The
+// empty parent has no derived ids: the result is empty.
 func Derive(parent, name string) string {
 	if parent == "" {
 		return ""
@@ -131,8 +135,9 @@ func Expired(id string, now time.Time) bool {
 	return err != nil || now.Sub(parsed.Time) > MaxAge
 }
 
-// Check says whether a service may act under the id now: EFFECT_MALFORMED when it is no id or dated more than [MaxSkew] ahead, EFFECT_EXPIRED (class
-// FAILED_PRECONDITION) when it is too old. The empty id is fine: the call asks for no exactly-once.
+// Check says whether a service may act under the id now: EFFECT_MALFORMED when it is no id or dated more than [MaxSkew]
+// ahead, EFFECT_EXPIRED (class FAILED_PRECONDITION) when it is too old. The empty id is fine: the call asks for no
+// exactly-once.
 func Check(id string, now time.Time) error {
 	if id == "" {
 		return nil
@@ -145,7 +150,8 @@ func Check(id string, now time.Time) error {
 	switch {
 	case age > MaxAge:
 		return errdefs.New(errdefs.ErrFailedPrecondition, errdefs.DomainCommon, ReasonExpired,
-			"the effect id is %s old, at most %s are allowed; whether the effect took place is unknown", age.Round(time.Minute), MaxAge).With("effect", id)
+			"the effect id is %s old, at most %s are allowed; whether the effect took place is unknown",
+			age.Round(time.Minute), MaxAge).With("effect", id)
 	case age < -MaxSkew:
 		return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, ReasonMalformed,
 			"the effect id is dated %s ahead of the server's clock", (-age).Round(time.Minute)).With("effect", id)

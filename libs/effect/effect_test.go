@@ -40,7 +40,7 @@ func TestNewIsAFunctionOfItsPlace(t *testing.T) {
 			t.Errorf("%s: another place gave the same id", name)
 		}
 	}
-	if effect.Random(at) == effect.Random(at) {
+	if first, second := effect.Random(at), effect.Random(at); first == second {
 		t.Error("two random ids are equal")
 	}
 	if effect.For(at, "ab", "c") == effect.For(at, "a", "bc") {

@@ -1,9 +1,10 @@
 // Package errdefs holds the error classes of Gantry and the one typed error that every part of it returns.
 //
-// A class is a sentinel for [errors.Is]; there is one for each gRPC code that Gantry uses, so an error keeps its class when it
-// crosses the wire (package errgrpc). A reason is a word from the ErrorReason enum of a proto package, without the
-// ERROR_REASON_ prefix; the domain is the name of that proto package. Class, domain, reason, message, metadata and the time
-// to retry are public: the caller sees them. The cause is private: it is for the log and never leaves the process.
+// A class is a sentinel for [errors.Is]; there is one for each gRPC code that Gantry uses, so an error keeps its class
+// when it crosses the wire (package errgrpc). A reason is a word from the ErrorReason enum of a proto package, without
+// the ERROR_REASON_ prefix; the domain is the name of that proto package. Class, domain, reason, message, metadata and
+// the time to retry are public: the caller sees them. The cause is private: it is for the log and never leaves the
+// process.
 package errdefs
 
 import (
@@ -58,8 +59,9 @@ var classes = []error{
 // Classes returns every class. The slice is the caller's.
 func Classes() []error { return append([]error(nil), classes...) }
 
-// ClassOf returns the class of err: that of the outermost [Error] in its chain, else a class sentinel found in the chain, else
-// [ErrCanceled] or [ErrDeadlineExceeded] for the context's errors, else [ErrInternal]. It returns nil for nil.
+// ClassOf returns the class of err: that of the outermost [Error] in its chain, else a class sentinel found in the
+// chain, else [ErrCanceled] or [ErrDeadlineExceeded] for the context's errors, else [ErrInternal]. It returns nil for
+// nil.
 func ClassOf(err error) error {
 	if err == nil {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Error is an error with a class and the public facts about it. Make one with [New]; do not change one after it was returned.
+// Error is an error with a class and the public facts about it. Make one with [New]; do not change one after it was
+// returned.
 type Error struct {
 	// Class is one of the sentinels of this package. Anything else counts as [ErrInternal].
 	Class error
@@ -36,9 +37,10 @@ type Violation struct {
 	Description string
 }
 
-// New returns an error of class. The format may hold one or more %w: the wrapped errors become the cause, which [errors.Is] and the log
-// see, and their text is left out of the public message (with a separator such as ": " before it). The text of an error under another verb
-// is left out as well; pass err.Error() where that text was written for the caller.
+// New returns an error of class. The format may hold one or more %w: the wrapped errors become the cause, which
+// [errors.Is] and the log see, and their text is left out of the public message (with a separator such as ": " before
+// it). The text of an error under another verb is left out as well; pass err.Error() where that text was written for
+// the caller.
 func New(class error, domain, reason, format string, args ...any) *Error {
 	e := &Error{Class: class, Domain: domain, Reason: reason}
 	if !strings.Contains(format, "%w") {

@@ -6,7 +6,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/errdefs"
 )
 
-// Bucket is the data that one isolation scope selects. It is comparable, so it can be a map key. Fields that the scope does not use are empty.
+// Bucket is the data that one isolation scope selects. It is comparable, so it can be a map key. Fields that the scope
+// does not use are empty.
 type Bucket struct {
 	// Tenant is always set.
 	Tenant string
@@ -20,9 +21,9 @@ type Bucket struct {
 	Session string
 }
 
-// Bucket resolves the scope: session = (tenant, agent, user, session), user = (tenant, agent, user), agent = (tenant, agent),
-// global = (tenant). Scope user without a user degrades to session; scope session without a session id is IDENTITY_REQUIRED. Agent and
-// global never degrade. A missing tenant or agent counts as the default one.
+// Bucket resolves the scope: session = (tenant, agent, user, session), user = (tenant, agent, user), agent = (tenant,
+// agent), global = (tenant). Scope user without a user degrades to session; scope session without a session id is
+// IDENTITY_REQUIRED. Agent and global never degrade. A missing tenant or agent counts as the default one.
 func (id Identity) Bucket() (Bucket, error) {
 	if err := id.Validate(); err != nil {
 		return Bucket{}, err
@@ -47,10 +48,12 @@ func (id Identity) Bucket() (Bucket, error) {
 	return b, nil
 }
 
-// Key returns the bucket as text: tenant, scope and ids, each encoded by [EncodeSegment], joined by "/", for example "default/user/coder/ana".
+// Key returns the bucket as text: tenant, scope and ids, each encoded by [EncodeSegment], joined by "/", for example
+// "default/user/coder/ana".
 //
-// Keys are injective, the same on file systems that ignore case, and usable both as a relative directory path and as a store key (compare bytes:
-// COLLATE "C"). Followed by "/", no key is a prefix of another one: no bucket lies inside another.
+// Keys are injective, the same on file systems that ignore case, and usable both as a relative directory path and as a
+// store key (compare bytes: COLLATE "C"). Followed by "/", no key is a prefix of another one: no bucket lies inside
+// another.
 func (b Bucket) Key() string {
 	parts := []string{EncodeSegment(b.Tenant), b.Scope.String()}
 	switch b.Scope {
@@ -68,7 +71,8 @@ func (b Bucket) Key() string {
 // String returns the key, for logs.
 func (b Bucket) String() string { return b.Key() }
 
-// Validate checks that the bucket is one that [Identity.Bucket] can return: the ids that the scope needs are there, and no others.
+// Validate checks that the bucket is one that [Identity.Bucket] can return: the ids that the scope needs are there, and
+// no others.
 func (b Bucket) Validate() error {
 	got, err := Identity{Tenant: b.Tenant, Agent: b.Agent, User: b.User, Session: b.Session, Scope: b.Scope}.Bucket()
 	if err != nil {

@@ -5,8 +5,8 @@ import "context"
 type identityKey struct{}
 type bucketKey struct{}
 
-// NewContext returns ctx with the identity of the call. A bucket that was put into ctx for another identity does not hold any more: who acts for somebody else must not see
-// the data of the caller.
+// NewContext returns ctx with the identity of the call. A bucket that was put into ctx for another identity does not
+// hold any more: who acts for somebody else must not see the data of the caller.
 func NewContext(ctx context.Context, id Identity) context.Context {
 	if before, ok := FromContext(ctx); ok && !before.selectsAs(id) {
 		ctx = context.WithValue(ctx, bucketKey{}, nil)
@@ -16,7 +16,8 @@ func NewContext(ctx context.Context, id Identity) context.Context {
 
 // selectsAs says whether two identities select the same data and thread.
 func (id Identity) selectsAs(other Identity) bool {
-	return id.Tenant == other.Tenant && id.Agent == other.Agent && id.User == other.User && id.Session == other.Session && id.Scope == other.Scope
+	return id.Tenant == other.Tenant && id.Agent == other.Agent && id.User == other.User &&
+		id.Session == other.Session && id.Scope == other.Scope
 }
 
 // FromContext returns the identity of the call, and whether there is one.
@@ -25,14 +26,14 @@ func FromContext(ctx context.Context) (Identity, bool) {
 	return id, ok
 }
 
-// NewBucketContext returns ctx with a bucket that was resolved by another service and verified here. The access interceptor calls it for a
-// capability, which carries the bucket. Call it after [NewContext].
+// NewBucketContext returns ctx with a bucket that was resolved by another service and verified here. The access
+// interceptor calls it for a capability, which carries the bucket. Call it after [NewContext].
 func NewBucketContext(ctx context.Context, b Bucket) context.Context {
 	return context.WithValue(ctx, bucketKey{}, b)
 }
 
-// BucketFromContext returns the bucket of the call: that of a verified capability when there is one, else what the identity's scope selects. Without
-// an identity it is IDENTITY_REQUIRED.
+// BucketFromContext returns the bucket of the call: that of a verified capability when there is one, else what the
+// identity's scope selects. Without an identity it is IDENTITY_REQUIRED.
 func BucketFromContext(ctx context.Context) (Bucket, error) {
 	if b, ok := ctx.Value(bucketKey{}).(Bucket); ok {
 		return b, nil

@@ -1,8 +1,9 @@
 // Package identity says on whose behalf work is done, and which data that selects.
 //
-// An [Identity] is what a call brings along. From it follow the [Bucket], the data that the isolation scope selects, and the [Thread], the
-// conversation. Ids are data: any UTF-8 text of 1 to 256 bytes without control characters, compared byte by byte; nothing is normalised, so
-// "Ü" in one code point and "Ü" in two are two ids. Keys and paths are made from ids by one injective encoding ([EncodeSegment]).
+// An [Identity] is what a call brings along. From it follow the [Bucket], the data that the isolation scope selects,
+// and the [Thread], the conversation. Ids are data: any UTF-8 text of 1 to 256 bytes without control characters,
+// compared byte by byte; nothing is normalised, so "Ü" in one code point and "Ü" in two are two ids. Keys and paths are
+// made from ids by one injective encoding ([EncodeSegment]).
 //
 // The metadata of a call is read and written by package idmeta.
 package identity
@@ -41,8 +42,9 @@ type Identity struct {
 	Session string
 	// Scope selects the data.
 	Scope Scope
-	// ScopeUnset says that the caller stated no scope: Scope is ScopeUser, and who knows the agent may put the agent's default in
-	// its place. It is kept over hops until somebody decides and clears it. Only read where agents are known; [Identity.Bucket] does not.
+	// ScopeUnset says that the caller stated no scope: Scope is ScopeUser, and who knows the agent may put the agent's
+	// default in its place. It is kept over hops until somebody decides and clears it. Only read where agents are
+	// known; [Identity.Bucket] does not.
 	ScopeUnset bool
 	// RequestID is for logs; the server makes one when the caller gave none.
 	RequestID string
@@ -52,7 +54,8 @@ type Identity struct {
 	Sandbox string
 }
 
-// Validate checks every id that is set: at most 256 bytes of valid UTF-8 without control characters. The reason is IDENTITY_MALFORMED.
+// Validate checks every id that is set: at most 256 bytes of valid UTF-8 without control characters. The reason is
+// IDENTITY_MALFORMED.
 func (id Identity) Validate() error {
 	fields := [...]struct{ name, value string }{
 		{"tenant", id.Tenant}, {"agent", id.Agent}, {"user", id.User}, {"session", id.Session},
@@ -89,7 +92,8 @@ func ValidateID(field, id string) error {
 
 // malformed makes the IDENTITY_MALFORMED error of one field.
 func malformed(field, format string, args ...any) error {
-	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, ReasonMalformed, field+" "+format, args...).With("field", field)
+	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, ReasonMalformed,
+		field+" "+format, args...).With("field", field)
 }
 
 // required makes the IDENTITY_REQUIRED error of one field.

@@ -28,7 +28,8 @@ func (s Scope) String() string {
 	return "invalid"
 }
 
-// ParseScope reads what [Scope.String] writes. The empty string is the default, [ScopeUser]. Anything else is IDENTITY_MALFORMED.
+// ParseScope reads what [Scope.String] writes. The empty string is the default, [ScopeUser]. Anything else is
+// IDENTITY_MALFORMED.
 func ParseScope(text string) (Scope, error) {
 	if text == "" {
 		return ScopeUser, nil

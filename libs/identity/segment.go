@@ -14,19 +14,21 @@ import (
 //	a long id       names of at most 200 bytes, joined by "/", each but the last ending in "+"
 //	con, nul, …     the first byte is escaped: Windows has devices of these names, with any extension
 //
-// Hence only lower-case ASCII comes out, so that file systems which fold case or normalise Unicode keep ids apart; a name never begins with "."
-// and is never "." or ".."; and since only unfinished names end in "+", the directory of one id never lies in that of another.
+// Hence only lower-case ASCII comes out, so that file systems which fold case or normalise Unicode keep ids apart; a
+// name never begins with "." and is never "." or ".."; and since only unfinished names end in "+", the directory of one
+// id never lies in that of another.
 const (
 	escape       = '='
 	anonymous    = "~"
 	continuation = "+"
-	// MaxSegmentBytes bounds one name, so that suffixes such as ".lock" and ".tmp" still fit the 255 bytes of common file systems.
+	// MaxSegmentBytes bounds one name, so that suffixes such as ".lock" and ".tmp" still fit the 255 bytes of common
+	// file systems.
 	MaxSegmentBytes = 200
 	hexDigits       = "0123456789abcdef"
 )
 
-// EncodeSegment returns id as one name, or as several joined by "/" when it is long. It is injective, safe where case is ignored, free of prefixes
-// and undone by [DecodeSegment]. Any string is accepted, the empty one too.
+// EncodeSegment returns id as one name, or as several joined by "/" when it is long. It is injective, safe where case
+// is ignored, free of prefixes and undone by [DecodeSegment]. Any string is accepted, the empty one too.
 func EncodeSegment(id string) string {
 	if id == "" {
 		return anonymous
@@ -88,7 +90,8 @@ func deviceName(name string) bool {
 	return stem[:3] == "com" || stem[:3] == "lpt"
 }
 
-// DecodeSegment undoes [EncodeSegment]. A text that EncodeSegment cannot produce is IDENTITY_MALFORMED, so every id has exactly one encoding.
+// DecodeSegment undoes [EncodeSegment]. A text that EncodeSegment cannot produce is IDENTITY_MALFORMED, so every id has
+// exactly one encoding.
 func DecodeSegment(s string) (string, error) {
 	if s == anonymous {
 		return "", nil
@@ -123,7 +126,8 @@ func DecodeSegment(s string) (string, error) {
 }
 
 func badSegment(s string) error {
-	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, ReasonMalformed, "%q is not an encoded id", clip(s)).With("field", "segment")
+	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, ReasonMalformed,
+		"%q is not an encoded id", clip(s)).With("field", "segment")
 }
 
 // splitKey splits a key into its decoded ids. Names that end in the continuation mark belong to the next one.

@@ -2,7 +2,8 @@ package identity
 
 import "strings"
 
-// Thread is one conversation, whatever the scope of its data. It is comparable. User is empty for an anonymous conversation.
+// Thread is one conversation, whatever the scope of its data. It is comparable. User is empty for an anonymous
+// conversation.
 type Thread struct{ Tenant, Agent, User, Session string }
 
 // threadWord stands where a bucket's key has its scope, so that no thread has the key of a bucket.
@@ -21,7 +22,8 @@ func (id Identity) Thread() (Thread, error) {
 	}, nil
 }
 
-// Key returns the thread as text, for example "default/thread/coder/ana/s1". It has the properties of [Bucket.Key], and differs from every bucket's key.
+// Key returns the thread as text, for example "default/thread/coder/ana/s1". It has the properties of [Bucket.Key], and
+// differs from every bucket's key.
 func (t Thread) Key() string {
 	return strings.Join([]string{
 		EncodeSegment(t.Tenant), threadWord, EncodeSegment(t.Agent), EncodeSegment(t.User), EncodeSegment(t.Session),

@@ -17,7 +17,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/server"
 )
 
-// BenchmarkEcho compares a unary call through the full chain in memory and over TCP, with and without a capability, with bare gRPC over TCP.
+// BenchmarkEcho compares a unary call through the full chain in memory and over TCP, with and without a capability,
+// with bare gRPC over TCP.
 func BenchmarkEcho(b *testing.B) {
 	minter, err := access.NewMinter(nil, nil)
 	if err != nil {

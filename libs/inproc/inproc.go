@@ -1,7 +1,8 @@
 // Package inproc connects services of one process by name, over in-memory listeners.
 //
-// A call goes through gRPC in full: interceptors, metadata, deadlines, status details, size limits and streaming are those of the wire, and messages are
-// never shared by pointer. What is saved is ports, not time. A connection may be dialled before the listener exists; calls wait for it.
+// A call goes through gRPC in full: interceptors, metadata, deadlines, status details, size limits and streaming are
+// those of the wire, and messages are never shared by pointer. What is saved is ports, not time. A connection may be
+// dialled before the listener exists; calls wait for it.
 package inproc
 
 import (
@@ -32,7 +33,8 @@ func New() *Network {
 	return &Network{listeners: make(map[string]*listener), changed: make(chan struct{})}
 }
 
-// Listen opens the listener of that name. A name that is taken is an error; it becomes free when the listener is closed.
+// Listen opens the listener of that name. A name that is taken is an error; it becomes free when the listener is
+// closed.
 func (n *Network) Listen(name string) (net.Listener, error) {
 	if name == "" {
 		return nil, errors.New("inproc: the name of a listener is empty")
@@ -49,7 +51,8 @@ func (n *Network) Listen(name string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial returns a lazy connection to the listener of that name, which need not exist yet: calls wait for it until their deadline, unless they ask not to.
+// Dial returns a lazy connection to the listener of that name, which need not exist yet: calls wait for it until their
+// deadline, unless they ask not to.
 func (n *Network) Dial(name string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if name == "" {
 		return nil, errors.New("inproc: the name to dial is empty")

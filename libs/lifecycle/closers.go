@@ -37,8 +37,9 @@ func (c *Closers) PushCloser(name string, closer io.Closer) {
 	c.Push(name, func(context.Context) error { return closer.Close() })
 }
 
-// Close runs every step, last first, each once, and returns their errors joined, each with its name. A step that outlasts ctx is left behind, with
-// an error that names it, so that one stuck part does not keep the others open. Calling it again runs only what was pushed since.
+// Close runs every step, last first, each once, and returns their errors joined, each with its name. A step that
+// outlasts ctx is left behind, with an error that names it, so that one stuck part does not keep the others open.
+// Calling it again runs only what was pushed since.
 func (c *Closers) Close(ctx context.Context) error {
 	var errs []error
 	for {
@@ -52,7 +53,8 @@ func (c *Closers) Close(ctx context.Context) error {
 	}
 }
 
-// Release forgets every step and returns them as a new stack: a constructor calls it when everything is built and the result owns the parts.
+// Release forgets every step and returns them as a new stack: a constructor calls it when everything is built and the
+// result owns the parts.
 func (c *Closers) Release() *Closers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +75,8 @@ func (c *Closers) pop() (step, bool) {
 	return s, true
 }
 
-// runStep runs one step and waits for it no longer than ctx allows. After ctx ended, a step still gets the chance to finish at once.
+// runStep runs one step and waits for it no longer than ctx allows. After ctx ended, a step still gets the chance to
+// finish at once.
 func runStep(ctx context.Context, s step) error {
 	done := make(chan error, 1)
 	go func() { done <- s.stop(ctx) }()

@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// ErrStopped is the cause of the context of work that ends because its owner stops, as opposed to a caller who went away.
+// ErrStopped is the cause of the context of work that ends because its owner stops, as opposed to a caller who went
+// away.
 var ErrStopped = errors.New("lifecycle: stopping")
 
 // errStarted is returned by a second Start.
 var errStarted = errors.New("lifecycle: started already")
 
-// Part is something that runs. Start returns when the part is ready, or has failed and left nothing open; the context of Start is for starting
-// only. Stop returns when the part has ended; it is called at most once, and only after a Start that succeeded.
+// Part is something that runs. Start returns when the part is ready, or has failed and left nothing open; the context
+// of Start is for starting only. Stop returns when the part has ended; it is called at most once, and only after a
+// Start that succeeded.
 type Part struct {
 	// Name is for errors.
 	Name string
@@ -56,8 +58,8 @@ func (g *Group) Add(p Part) {
 	g.parts = append(g.parts, p)
 }
 
-// Start starts every part in order. When one fails, those before it are stopped again and the error names the part. A group starts once; a Stop before or during
-// Start makes it fail with [ErrStopped].
+// Start starts every part in order. When one fails, those before it are stopped again and the error names the part. A
+// group starts once; a Stop before or during Start makes it fail with [ErrStopped].
 func (g *Group) Start(ctx context.Context) error {
 	g.op.Lock()
 	defer g.op.Unlock()
@@ -91,8 +93,8 @@ func (g *Group) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops what runs, last first, each part within its own time and all within ctx. It may be called before Start, twice, and by many at once; each call
-// returns when everything has stopped.
+// Stop stops what runs, last first, each part within its own time and all within ctx. It may be called before Start,
+// twice, and by many at once; each call returns when everything has stopped.
 func (g *Group) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	if g.state == starting {

@@ -199,7 +199,8 @@ func TestAPartThatDoesNotStopHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// TestStress starts and stops from many goroutines at once: every part that started must be stopped exactly once, and when every call has returned nothing may run.
+// TestStress starts and stops from many goroutines at once: every part that started must be stopped exactly once, and
+// when every call has returned nothing may run.
 func TestStress(t *testing.T) {
 	for round := range 300 {
 		var running, started, stopped atomic.Int64

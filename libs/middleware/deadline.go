@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Deadline gives a unary call a deadline when its caller set none, so that nothing waits for ever for a caller who forgot. Streams live as long as their
-// callers like: a watch is open for days.
+// Deadline gives a unary call a deadline when its caller set none, so that nothing waits for ever for a caller who
+// forgot. Streams live as long as their callers like: a watch is open for days.
 func Deadline(timeout time.Duration, byMethod map[string]time.Duration) Interceptor {
 	return Interceptor{Name: "deadline", Around: func(ctx context.Context, call *Call, next func(context.Context) error) error {
 		limit := timeout

@@ -20,7 +20,8 @@ type Options struct {
 	Access *access.Authenticator
 	// Logger gets a line for each call. Nil: none.
 	Logger *slog.Logger
-	// Validator checks messages against the rules in their protos. Nil: one that compiles the rules of each message when it is first seen.
+	// Validator checks messages against the rules in their protos. Nil: one that compiles the rules of each message
+	// when it is first seen.
 	Validator protovalidate.Validator
 	// Timeout ends a unary call whose caller set no deadline. Zero: [DefaultTimeout]. Negative: none.
 	Timeout time.Duration
@@ -30,15 +31,18 @@ type Options struct {
 	Stats []stats.Handler
 }
 
-// Default returns the chain of every Gantry server, outermost first. Tracing is a stats handler, so it lies outside of all.
+// Default returns the chain of every Gantry server, outermost first. Tracing is a stats handler, so it lies outside of
+// all.
 //
 //  1. recover: outermost of ours, so that a panic of any other interceptor ends the call and not the process.
 //  2. request id: before the first line of log and the first refusal, which both name it.
-//  3. log: around every refusal below, for a denied call is what an operator looks for; inside of request id, whose id it prints.
+//  3. log: around every refusal below, for a denied call is what an operator looks for; inside of request id, whose id
+//     it prints.
 //  4. identity: before access, which holds the identity against the credential.
 //  5. access: before any work is done for a stranger; it decodes a token and no more.
 //  6. deadline: time counts for work that is allowed.
-//  7. validate: after access, so that strangers learn nothing of what a valid request looks like; before the handler, which relies on it.
+//  7. validate: after access, so that strangers learn nothing of what a valid request looks like; before the handler,
+//     which relies on it.
 //  8. errors: innermost, so that everything outside sees what the caller will see, and the cause beside it.
 func Default(o Options) (Chain, error) {
 	if o.Access == nil {

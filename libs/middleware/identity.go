@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/identity/idmeta"
 )
 
-// Identity reads the identity of the call from its metadata into the context. Metadata that breaks the rules is IDENTITY_MALFORMED. The tenant is the default one
-// until the access interceptor knows better.
+// Identity reads the identity of the call from its metadata into the context. Metadata that breaks the rules is
+// IDENTITY_MALFORMED. The tenant is the default one until the access interceptor knows better.
 func Identity() Interceptor {
 	return Interceptor{Name: "identity", Around: func(ctx context.Context, call *Call, next func(context.Context) error) error {
 		id, err := idmeta.FromIncoming(ctx)
@@ -24,8 +24,8 @@ func Identity() Interceptor {
 	}}
 }
 
-// Access refuses calls that the credential does not allow, and puts the grant, the identity that the credential confirms, the bucket of a capability and the token to carry
-// on into the context.
+// Access refuses calls that the credential does not allow, and puts the grant, the identity that the credential
+// confirms, the bucket of a capability and the token to carry on into the context.
 func Access(auth *access.Authenticator) Interceptor {
 	return Interceptor{Name: "access", Around: func(ctx context.Context, call *Call, next func(context.Context) error) error {
 		authorization := metadata.ValueFromIncomingContext(ctx, idmeta.KeyAuthorization)

@@ -12,7 +12,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/errdefs/errgrpc"
 )
 
-// levels says how loud the end of a call is, by what it means for the operator: nothing to do, somebody may be doing something odd, something is wrong here.
+// levels says how loud the end of a call is, by what it means for the operator: nothing to do, somebody may be doing
+// something odd, something is wrong here.
 var levels = map[codes.Code]slog.Level{
 	codes.OK:                 slog.LevelDebug,
 	codes.Canceled:           slog.LevelDebug,
@@ -33,7 +34,8 @@ var levels = map[codes.Code]slog.Level{
 	codes.Unknown:            slog.LevelError,
 }
 
-// Log writes one line at the end of each call: method, code, reason, time taken, identity, and of an error the text with its private cause.
+// Log writes one line at the end of each call: method, code, reason, time taken, identity, and of an error the text
+// with its private cause.
 func Log(logger *slog.Logger) Interceptor {
 	return Interceptor{Name: "log", Around: func(ctx context.Context, call *Call, next func(context.Context) error) error {
 		begin := time.Now()

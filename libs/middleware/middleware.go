@@ -1,7 +1,7 @@
 // Package middleware is the chain of interceptors that every Gantry server has.
 //
-// An [Interceptor] is written once and works for unary calls and for streams; [Chain] adapts it to gRPC. The order of the chain, with the reason of each place, is
-// in [Default].
+// An [Interceptor] is written once and works for unary calls and for streams; [Chain] adapts it to gRPC. The order of
+// the chain, with the reason of each place, is in [Default].
 package middleware
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/identity"
 )
 
-// Call is what interceptors know about the call at hand, and tell each other. One call has one; it is not used by several goroutines.
+// Call is what interceptors know about the call at hand, and tell each other. One call has one; it is not used by
+// several goroutines.
 type Call struct {
 	// Method is the full name, for example "/gantry.filesystem.v1.FilesystemService/Read".
 	Method string
@@ -31,15 +32,16 @@ type Call struct {
 type Interceptor struct {
 	// Name is unique in a chain.
 	Name string
-	// Around runs around everything further in: it calls next at most once, with the context that the rest shall see. For a stream, next
-	// returns when the stream ends.
+	// Around runs around everything further in: it calls next at most once, with the context that the rest shall see.
+	// For a stream, next returns when the stream ends.
 	Around func(ctx context.Context, call *Call, next func(context.Context) error) error
-	// Receive checks each message from the caller: the request of a unary call, every message of a stream. An error ends the call.
+	// Receive checks each message from the caller: the request of a unary call, every message of a stream. An error
+	// ends the call.
 	Receive func(ctx context.Context, call *Call, message any) error
 }
 
-// Chain is the interceptors of a server, outermost first, and the stats handlers that observe its transport. The zero value is a chain
-// without any; it is as open as authentication mode none.
+// Chain is the interceptors of a server, outermost first, and the stats handlers that observe its transport. The zero
+// value is a chain without any; it is as open as authentication mode none.
 type Chain struct {
 	// Interceptors are in order, outermost first.
 	Interceptors []Interceptor
@@ -83,7 +85,8 @@ func (c Chain) Stream() grpc.StreamServerInterceptor {
 			wrapped := &serverStream{ServerStream: stream, ctx: ctx, call: call, chain: c}
 			err := handler(server, wrapped)
 			if wrapped.refused != nil {
-				// The caller must learn what was wrong with its message, whatever the handler made of the failed receive.
+				// The caller must learn what was wrong with its message, whatever the handler made of the failed
+				// receive.
 				return wrapped.refused
 			}
 			return err
@@ -91,7 +94,8 @@ func (c Chain) Stream() grpc.StreamServerInterceptor {
 	}
 }
 
-// run runs the interceptors from the i-th on and then the handler. The request of a unary call is checked by each interceptor within its own Around.
+// run runs the interceptors from the i-th on and then the handler. The request of a unary call is checked by each
+// interceptor within its own Around.
 func (c Chain) run(ctx context.Context, call *Call, i int, handler func(context.Context) error, request any) error {
 	if i == len(c.Interceptors) {
 		return handler(ctx)
@@ -111,7 +115,8 @@ func (c Chain) run(ctx context.Context, call *Call, i int, handler func(context.
 	return interceptor.Around(ctx, call, next)
 }
 
-// serverStream carries the chain's context and checks what comes in. Receiving is for one goroutine at a time, as in gRPC.
+// serverStream carries the chain's context and checks what comes in. Receiving is for one goroutine at a time, as in
+// gRPC.
 type serverStream struct {
 	grpc.ServerStream
 	ctx     context.Context

@@ -11,7 +11,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/identity/idmeta"
 )
 
-// RequestID takes the caller's request id, or makes one, puts it into the context for logs and returns it as a header of the response, of a refusal too.
+// RequestID takes the caller's request id, or makes one, puts it into the context for logs and returns it as a header
+// of the response, of a refusal too.
 func RequestID() Interceptor {
 	return Interceptor{Name: "request id", Around: func(ctx context.Context, call *Call, next func(context.Context) error) error {
 		call.RequestID = incomingRequestID(ctx)
@@ -24,7 +25,8 @@ func RequestID() Interceptor {
 	}}
 }
 
-// incomingRequestID returns the caller's request id when it is a sound one; the identity interceptor refuses the others.
+// incomingRequestID returns the caller's request id when it is a sound one; the identity interceptor refuses the
+// others.
 func incomingRequestID(ctx context.Context) string {
 	values := metadata.ValueFromIncomingContext(ctx, idmeta.KeyRequestID)
 	if len(values) != 1 {

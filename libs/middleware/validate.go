@@ -13,7 +13,8 @@ import (
 // ReasonRequestInvalid is the reason of a message that breaks the rules in its proto.
 const ReasonRequestInvalid = "REQUEST_INVALID"
 
-// Validate holds every message from the caller against the rules in its proto. The error lists the fields that are wrong.
+// Validate holds every message from the caller against the rules in its proto. The error lists the fields that are
+// wrong.
 func Validate(validator protovalidate.Validator) Interceptor {
 	return Interceptor{Name: "validate", Receive: func(_ context.Context, _ *Call, message any) error {
 		m, ok := message.(proto.Message)

@@ -1,4 +1,5 @@
-// Package obs sets up what operators look at: logs (slog), traces (OpenTelemetry, sent by OTLP when an endpoint is set) and metrics (OpenTelemetry, read by Prometheus).
+// Package obs sets up what operators look at: logs (slog), traces (OpenTelemetry, sent by OTLP when an endpoint is set)
+// and metrics (OpenTelemetry, read by Prometheus).
 //
 // Nothing is global: a program sets up one [Obs] and hands its parts on. Names of metrics are in names.go.
 package obs

@@ -15,7 +15,8 @@ const (
 	traceIDKey   = "trace_id"
 )
 
-// NewLogger returns a logger that writes lines in the form of the settings and adds the request id and the trace id of the context to each.
+// NewLogger returns a logger that writes lines in the form of the settings and adds the request id and the trace id of
+// the context to each.
 func NewLogger(w io.Writer, cfg Config) (*slog.Logger, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

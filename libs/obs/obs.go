@@ -32,7 +32,8 @@ import (
 type Obs struct {
 	// Logger writes the log.
 	Logger *slog.Logger
-	// Tracers makes tracers. Without an OTLP endpoint their spans go nowhere; ids of callers are passed on all the same.
+	// Tracers makes tracers. Without an OTLP endpoint their spans go nowhere; ids of callers are passed on all the
+	// same.
 	Tracers trace.TracerProvider
 	// Meters makes meters.
 	Meters metric.MeterProvider
@@ -42,8 +43,8 @@ type Obs struct {
 	shutdown   []func(context.Context) error
 }
 
-// Setup makes logs, traces and metrics for the service of that name. The log goes to w. Nothing is sent before there is something to send, so an endpoint that does not answer
-// is no error here.
+// Setup makes logs, traces and metrics for the service of that name. The log goes to w. Nothing is sent before there is
+// something to send, so an endpoint that does not answer is no error here.
 func Setup(ctx context.Context, cfg Config, service string, w io.Writer) (*Obs, error) {
 	logger, err := NewLogger(w, cfg)
 	if err != nil {
@@ -115,7 +116,8 @@ func (o *Obs) ServerStats() []stats.Handler {
 	return []stats.Handler{otelgrpc.NewServerHandler(o.grpcOptions()...)}
 }
 
-// DialOptions returns the options of connections: a span and metrics for each call, and the trace goes on at the other side.
+// DialOptions returns the options of connections: a span and metrics for each call, and the trace goes on at the other
+// side.
 func (o *Obs) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(o.grpcOptions()...))}
 }

@@ -1,4 +1,5 @@
-// Package run is the main function of every service: it reads the settings, sets up logs, traces and metrics, builds and serves the service, and stops it when a signal comes.
+// Package run is the main function of every service: it reads the settings, sets up logs, traces and metrics, builds
+// and serves the service, and stops it when a signal comes.
 //
 // With it, the main.go of a service says what the service is and nothing else:
 //
@@ -64,11 +65,13 @@ type Env struct {
 	Logger *slog.Logger
 	// Obs makes tracers and meters.
 	Obs *obs.Obs
-	// Dial connects to another service of this Gantry, with tracing; the connection is closed after the service has stopped.
+	// Dial connects to another service of this Gantry, with tracing; the connection is closed after the service has
+	// stopped.
 	Dial func(address string) (*grpc.ClientConn, error)
 }
 
-// Spec says what a service is. C is its settings, a struct with kong tags; if it has a Validate() error method, that is called.
+// Spec says what a service is. C is its settings, a struct with kong tags; if it has a Validate() error method, that is
+// called.
 type Spec[C any] struct {
 	// Name is the program's name, for example "memory".
 	Name string
@@ -76,7 +79,8 @@ type Spec[C any] struct {
 	Description string
 	// Address is the default address to serve on.
 	Address string
-	// New builds the service. When it fails, it leaves nothing open. An error of type [config.Error] counts as a wrong setting.
+	// New builds the service. When it fails, it leaves nothing open. An error of type [config.Error] counts as a wrong
+	// setting.
 	New func(ctx context.Context, cfg C, env Env) (Service, error)
 }
 
@@ -88,7 +92,8 @@ type Common struct {
 	Debug  DebugConfig   `embed:"" prefix:"debug-"`
 }
 
-// Main runs the service with the process's arguments, environment and signals, and returns the exit code. A second signal ends the process at once.
+// Main runs the service with the process's arguments, environment and signals, and returns the exit code. A second
+// signal ends the process at once.
 func Main[C any](spec Spec[C]) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

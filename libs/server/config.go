@@ -27,7 +27,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills what is zero, so that Config{Address: …} is enough in tests and in one process. Reflection stays as it is.
+// withDefaults fills what is zero, so that Config{Address: …} is enough in tests and in one process. Reflection stays
+// as it is.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.Address == "" {

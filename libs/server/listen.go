@@ -22,7 +22,8 @@ type BusyError struct {
 
 // Error names the address and the setting that changes it.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("server: address %s is in use by another program; stop that program or choose another address (setting: address)", e.Address)
+	return fmt.Sprintf("server: address %s is in use by another program; "+
+		"stop that program or choose another address (setting: address)", e.Address)
 }
 
 // Unwrap returns what the system said.
@@ -58,8 +59,9 @@ func listenOn(ctx context.Context, network, address, target string) (net.Listene
 	return l, nil
 }
 
-// listenUnix opens a socket that only its owner can use. A socket file that nobody answers on is removed first: its server died. The folder is made private
-// when it does not exist, because the socket has the mode of the umask for a moment.
+// listenUnix opens a socket that only its owner can use. A socket file that nobody answers on is removed first: its
+// server died. The folder is made private when it does not exist, because the socket has the mode of the umask for a
+// moment.
 func listenUnix(ctx context.Context, address, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("server: folder of %s: %w", address, err)

@@ -1,5 +1,5 @@
-// Package server runs a gRPC server of Gantry on TCP, a Unix socket or an in-memory network, with the same chain of interceptors, health service, limits and shutdown on
-// each.
+// Package server runs a gRPC server of Gantry on TCP, a Unix socket or an in-memory network, with the same chain of
+// interceptors, health service, limits and shutdown on each.
 package server
 
 import (
@@ -44,15 +44,16 @@ type Server struct {
 
 type stoppingKey struct{}
 
-// Stopping returns a channel that is closed when the server of the call begins to stop. Handlers of streams that live long select on it and end their stream in good order, so that
-// nobody waits for the shutdown timeout. For a context that is not of a call it is nil: it never gets ready.
+// Stopping returns a channel that is closed when the server of the call begins to stop. Handlers of streams that live
+// long select on it and end their stream in good order, so that nobody waits for the shutdown timeout. For a context
+// that is not of a call it is nil: it never gets ready.
 func Stopping(ctx context.Context) <-chan struct{} {
 	stopping, _ := ctx.Value(stoppingKey{}).(chan struct{})
 	return stopping
 }
 
-// New returns a server that is not started. The network is only needed for memory:NAME. A chain without authentication (mode none) on an address that is not loopback is
-// [ErrOpenAddress].
+// New returns a server that is not started. The network is only needed for memory:NAME. A chain without authentication
+// (mode none) on an address that is not loopback is [ErrOpenAddress].
 func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -97,8 +98,8 @@ func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, 
 // Registrar takes services, before Start.
 func (s *Server) Registrar() grpc.ServiceRegistrar { return s.grpc }
 
-// Start opens the address and serves in the background. It returns when callers can connect, or with an error that names the address. Every registered service
-// and the server as a whole ("") are reported as serving.
+// Start opens the address and serves in the background. It returns when callers can connect, or with an error that
+// names the address. Every registered service and the server as a whole ("") are reported as serving.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +128,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Addr returns the address in the form of the settings, with the real port when port 0 was asked for. Before Start it is what the settings say.
+// Addr returns the address in the form of the settings, with the real port when port 0 was asked for. Before Start it
+// is what the settings say.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +158,9 @@ func (s *Server) Done() <-chan struct{} {
 // Err returns why the server serves no more, nil after Stop. Ask when [Server.Done] is closed.
 func (s *Server) Err() error { return s.serveErr }
 
-// Stop reports all services as not serving, takes no new calls, lets calls under way end within the shutdown timeout and within ctx, and cuts those that are left. Streams that
-// live long are cut too unless their handlers watch [Stopping]. It may be called before Start, twice, and by many at once; all return when no handler runs any more, or
+// Stop reports all services as not serving, takes no new calls, lets calls under way end within the shutdown timeout
+// and within ctx, and cuts those that are left. Streams that live long are cut too unless their handlers watch
+// [Stopping]. It may be called before Start, twice, and by many at once; all return when no handler runs any more, or
 // with an error when one ignores for 5 seconds that its context has ended.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()

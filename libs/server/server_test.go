@@ -22,6 +22,7 @@ import (
 	filesystemv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/client"
+	"github.com/gantry-agents/gantry/libs/config"
 	"github.com/gantry-agents/gantry/libs/inproc"
 	"github.com/gantry-agents/gantry/libs/internal/fakefs"
 	"github.com/gantry-agents/gantry/libs/middleware"
@@ -363,5 +364,16 @@ func TestMessagesOverTheLimitAreRefused(t *testing.T) {
 	}
 	if _, err := c.Stat(t.Context(), &filesystemv1.StatRequest{Path: strings.Repeat("x", 900)}); err != nil {
 		t.Errorf("a message within the limit: %v", err)
+	}
+}
+
+// TestDefaultsAgree holds the tags, from which documentation is made, to the defaults of the code.
+func TestDefaultsAgree(t *testing.T) {
+	var fromTags server.Config
+	if err := config.Load(&fromTags, nil, config.Options{LookupEnv: func(string) (string, bool) { return "", false }}); err != nil {
+		t.Fatal(err)
+	}
+	if fromTags != server.DefaultConfig() {
+		t.Errorf("tags say %+v, DefaultConfig %+v", fromTags, server.DefaultConfig())
 	}
 }

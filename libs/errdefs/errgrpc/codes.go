@@ -1,7 +1,8 @@
 // Package errgrpc carries errors of package errdefs across gRPC, both ways.
 //
-// A server turns errors into statuses in one place, the innermost interceptor, with [ToStatus]; a client turns statuses back in one
-// place with [FromStatus]. [errors.Is] with a class, errdefs.ReasonOf, the metadata and the time to retry hold on both sides.
+// A server turns errors into statuses in one place, the innermost interceptor, with [ToStatus]; a client turns statuses
+// back in one place with [FromStatus]. [errors.Is] with a class, errdefs.ReasonOf, the metadata and the time to retry
+// hold on both sides.
 package errgrpc
 
 import (

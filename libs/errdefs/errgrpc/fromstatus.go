@@ -11,8 +11,9 @@ import (
 	"github.com/gantry-agents/gantry/libs/errdefs"
 )
 
-// FromStatus returns the error of a call as a typed error: errors.As finds an [errdefs.Error], errors.Is holds for its class. Errors that are no
-// status (io.EOF at the end of a stream, an error that is typed already) are returned as they are.
+// FromStatus returns the error of a call as a typed error: errors.As finds an [errdefs.Error], errors.Is holds for its
+// class. Errors that are no status (io.EOF at the end of a stream, an error that is typed already) are returned as they
+// are.
 func FromStatus(err error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -32,8 +32,9 @@ const (
 	internalText = "internal error"
 )
 
-// ToStatus returns err as an error that gRPC sends as a status with google.rpc.ErrorInfo, RetryInfo and BadRequest details. The cause stays
-// reachable by [errors.Unwrap] for the log and is not sent. An error without a class becomes INTERNAL with a neutral text.
+// ToStatus returns err as an error that gRPC sends as a status with google.rpc.ErrorInfo, RetryInfo and BadRequest
+// details. The cause stays reachable by [errors.Unwrap] for the log and is not sent. An error without a class becomes
+// INTERNAL with a neutral text.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -80,8 +81,8 @@ func statusOf(err error) *status.Status {
 	return status.New(code, classOf(code).Error())
 }
 
-// madeForTheWire returns the status of an error that gRPC or generated code made itself ("method X not implemented", "message
-// too large"). Faults are left out: their text comes from anywhere.
+// madeForTheWire returns the status of an error that gRPC or generated code made itself ("method X not implemented",
+// "message too large"). Faults are left out: their text comes from anywhere.
 func madeForTheWire(err error) (*status.Status, bool) {
 	direct, ok := err.(interface{ GRPCStatus() *status.Status })
 	if !ok {

@@ -1,7 +1,7 @@
 // Package idmeta reads and writes [identity.Identity] as gRPC metadata. It alone knows the names of the keys.
 //
-// Values are percent-encoded UTF-8: letters, digits and -._~ may stand for themselves, and so may any other printable ASCII character but "%"
-// when it is read; everything else is "%" and two hex digits for each byte.
+// Values are percent-encoded UTF-8: letters, digits and -._~ may stand for themselves, and so may any other printable
+// ASCII character but "%" when it is read; everything else is "%" and two hex digits for each byte.
 package idmeta
 
 import (
@@ -37,8 +37,9 @@ func Keys() []string {
 	return []string{KeyAgent, KeyUser, KeySession, KeyScope, KeyRequestID, KeyEffect, KeySandbox}
 }
 
-// FromIncoming reads the identity of an incoming call. A missing agent becomes the default one; the tenant is left empty, for it comes from the
-// credential alone. A key that is given twice, a value that breaks the rules and metadata of more than [MaxBytes] are IDENTITY_MALFORMED.
+// FromIncoming reads the identity of an incoming call. A missing agent becomes the default one; the tenant is left
+// empty, for it comes from the credential alone. A key that is given twice, a value that breaks the rules and metadata
+// of more than [MaxBytes] are IDENTITY_MALFORMED.
 func FromIncoming(ctx context.Context) (identity.Identity, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return Parse(md)
@@ -84,8 +85,8 @@ func Parse(md metadata.MD) (identity.Identity, error) {
 	return id, nil
 }
 
-// NewOutgoing returns ctx with the identity as outgoing metadata, in place of any identity that was there. Other keys are kept. The tenant is not
-// written. An identity that breaks the rules is IDENTITY_MALFORMED.
+// NewOutgoing returns ctx with the identity as outgoing metadata, in place of any identity that was there. Other keys
+// are kept. The tenant is not written. An identity that breaks the rules is IDENTITY_MALFORMED.
 func NewOutgoing(ctx context.Context, id identity.Identity) (context.Context, error) {
 	if err := id.Validate(); err != nil {
 		return nil, err
@@ -149,5 +150,6 @@ func sizeOf(md metadata.MD) int {
 }
 
 func malformed(field, format string, args ...any) error {
-	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, identity.ReasonMalformed, field+" "+format, args...).With("field", field)
+	return errdefs.New(errdefs.ErrInvalidArgument, errdefs.DomainCommon, identity.ReasonMalformed,
+		field+" "+format, args...).With("field", field)
 }

@@ -27,8 +27,8 @@ func Encode(value string) string {
 	return out.String()
 }
 
-// Decode undoes [Encode]. Printable ASCII that stands for itself is accepted, since people type such headers by hand; "+" is a plus sign. A "%"
-// without two hex digits and any byte outside of printable ASCII are errors.
+// Decode undoes [Encode]. Printable ASCII that stands for itself is accepted, since people type such headers by hand;
+// "+" is a plus sign. A "%" without two hex digits and any byte outside of printable ASCII are errors.
 func Decode(text string) (string, error) {
 	var out strings.Builder
 	out.Grow(len(text))

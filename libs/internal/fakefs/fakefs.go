@@ -1,4 +1,5 @@
-// Package fakefs is a FilesystemService whose answers a test makes up. The packages of libs are tested with it, because its methods declare access and rules for requests.
+// Package fakefs is a FilesystemService whose answers a test makes up. The packages of libs are tested with it, because
+// its methods declare access and rules for requests.
 package fakefs
 
 import (
