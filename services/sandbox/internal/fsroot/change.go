@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -126,6 +128,53 @@ func (r *Root) Rename(_ context.Context, from, to string, replace bool) error {
 		}
 		return translate(to, true, err)
 	})
+}
+
+// Symlink implements [sandbox.Tree].
+func (r *Root) Symlink(_ context.Context, target, path string) error {
+	path, err := clean(path)
+	if err != nil {
+		return err
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return translate(path, true, r.as(func() error {
+		dir, name, err := split(path)
+		if err != nil {
+			return err
+		}
+		parent, err := r.makeDirs(dir, 0o755)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(parent)
+		return unix.Symlinkat(target, parent, name)
+	}))
+}
+
+// SetMode implements [sandbox.Tree].
+func (r *Root) SetMode(_ context.Context, path string, mode fs.FileMode, modTime time.Time) error {
+	path, err := clean(path)
+	if err != nil {
+		return err
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return translate(path, true, r.as(func() error {
+		fd, err := r.openat(path, unix.O_PATH, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		handle := "/proc/self/fd/" + strconv.Itoa(fd)
+		if !modTime.IsZero() {
+			t := unix.NsecToTimespec(modTime.UnixNano())
+			if err := unix.UtimesNanoAt(unix.AT_FDCWD, handle, []unix.Timespec{t, t}, 0); err != nil {
+				return err
+			}
+		}
+		return unix.Chmod(handle, uint32(mode.Perm()))
+	}))
 }
 
 // Usage implements [sandbox.Tree]. It counts the whole file system, which is right where the workspace is one of its own.

@@ -16,7 +16,7 @@ func (r *Root) entry(path string, st *unix.Stat_t) sandbox.Entry {
 		Path: path, Kind: kind(st.Mode), Mode: fs.FileMode(st.Mode & 0o777), Size: st.Size,
 		ModTime:  time.Unix(st.Mtim.Unix()),
 		Revision: fmt.Sprintf("%x-%x-%x", st.Ino, st.Ctim.Nano(), st.Size),
-		ReadOnly: r.opt.UID >= 0 && int(st.Uid) != r.opt.UID,
+		ReadOnly: r.opt.CommandUID >= 0 && int(st.Uid) != r.opt.CommandUID,
 	}
 	if path == "." {
 		e.Path = ""

@@ -14,13 +14,20 @@ import (
 )
 
 // Stat implements [sandbox.Tree].
-func (r *Root) Stat(_ context.Context, path string) (e sandbox.Entry, err error) {
+func (r *Root) Stat(_ context.Context, path string) (sandbox.Entry, error) { return r.stat(path, 0) }
+
+// Lstat implements [sandbox.Tree].
+func (r *Root) Lstat(_ context.Context, path string) (sandbox.Entry, error) {
+	return r.stat(path, unix.O_NOFOLLOW)
+}
+
+func (r *Root) stat(path string, flags int) (e sandbox.Entry, err error) {
 	path, err = clean(path)
 	if err != nil {
 		return e, err
 	}
 	err = r.as(func() error {
-		fd, err := r.openat(path, unix.O_PATH, 0)
+		fd, err := r.openat(path, unix.O_PATH|flags, 0)
 		if err != nil {
 			return err
 		}

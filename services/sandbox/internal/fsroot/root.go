@@ -26,6 +26,8 @@ type Root struct {
 type Options struct {
 	// UID and GID are the file system user of all operations, as the host sees them. Negative: that of this process.
 	UID, GID int
+	// CommandUID is the user of commands; what belongs to others is read-only for them. Negative: not known.
+	CommandUID int
 	// LimitBytes and LimitEntries are what Usage reports as limits. 0: not limited.
 	LimitBytes, LimitEntries int64
 	// Sync makes writes durable before they are reported.

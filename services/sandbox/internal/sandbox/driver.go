@@ -128,8 +128,8 @@ type Instance interface {
 	Lookup(ctx context.Context, execOrEffect string) (Record, error)
 	// Signal sends a signal to the process group of an exec; SIGKILL kills its whole tree. EXEC_ENDED when it has ended.
 	Signal(ctx context.Context, execID string, signal int) error
-	// Files opens the workspace. The caller closes it.
-	Files(ctx context.Context) (Tree, error)
+	// Files opens the workspace with the rights of as. The caller closes it.
+	Files(ctx context.Context, as Access) (Tree, error)
 	// Freeze stops every process of the commands and returns when all have stopped. Thaw lets them go on. Both may be repeated.
 	Freeze(ctx context.Context) error
 	Thaw(ctx context.Context) error
@@ -138,6 +138,18 @@ type Instance interface {
 	// Destroy ends every process and removes every trace on this machine. Repeating it is no error.
 	Destroy(ctx context.Context) error
 }
+
+// Access says with whose rights files are opened.
+type Access int
+
+const (
+	// AsCommand may do what a command may do. It is the one for files that callers name.
+	AsCommand Access = iota
+	// AsOwner writes what commands can only read. It is the one for projection. Drivers without projection refuse it.
+	AsOwner
+	// AsReader reads everything, files that commands have made unreadable included. It is the one for snapshots.
+	AsReader
+)
 
 // Process is one caller's view of an exec.
 type Process interface {

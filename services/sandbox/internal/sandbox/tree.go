@@ -15,6 +15,8 @@ import (
 type Tree interface {
 	// Stat describes a path, following links within the workspace.
 	Stat(ctx context.Context, path string) (Entry, error)
+	// Lstat describes a path without following a link at its end.
+	Lstat(ctx context.Context, path string) (Entry, error)
 	// ReadDir lists a directory in byte order of names, at most limit entries after the name `after`. limit <= 0: all.
 	ReadDir(ctx context.Context, path, after string, limit int) ([]Entry, error)
 	// Open opens a regular file for reading.
@@ -30,6 +32,10 @@ type Tree interface {
 	Rename(ctx context.Context, from, to string, replace bool) error
 	// Mkdir creates a directory and its parents. An existing one is no error.
 	Mkdir(ctx context.Context, path string) error
+	// Symlink makes a link with the target as it is; nothing checks where it leads, since following it does.
+	Symlink(ctx context.Context, target, path string) error
+	// SetMode sets permission bits and, unless it is zero, the modification time of a file or directory.
+	SetMode(ctx context.Context, path string, mode fs.FileMode, modTime time.Time) error
 	// Usage counts bytes and entries, and says the limits. 0: not limited.
 	Usage(ctx context.Context) (Usage, error)
 	io.Closer

@@ -171,15 +171,26 @@ func (c *Client) Thaw(ctx context.Context) error {
 }
 
 // Files implements [sandbox.Instance].
-func (c *Client) Files(ctx context.Context) (sandbox.Tree, error) {
+func (c *Client) Files(ctx context.Context, as sandbox.Access) (sandbox.Tree, error) {
 	dir, info, err := c.workspace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return fsroot.New(dir, fsroot.Options{
-		UID: info.UID, GID: info.GID, Sync: info.Sync, Lock: &c.files,
+	opt := fsroot.Options{
+		UID: info.UID, GID: info.GID, CommandUID: info.UID, Sync: info.Sync, Lock: &c.files,
 		LimitBytes: c.spec.Limits.DiskBytes, LimitEntries: c.spec.Limits.DiskEntries,
-	}), nil
+	}
+	switch as {
+	case sandbox.AsOwner:
+		if info.OwnerUID < 0 {
+			_ = dir.Close()
+			return nil, sandbox.Unimplemented("Project", "this driver cannot keep commands from changing files; read them from the workspace service")
+		}
+		opt.UID, opt.GID = info.OwnerUID, info.OwnerGID
+	case sandbox.AsReader:
+		opt.UID, opt.GID = -1, -1
+	}
+	return fsroot.New(dir, opt), nil
 }
 
 // workspace asks for a handle of the workspace.
@@ -281,3 +292,6 @@ func (p *process) Close() error {
 func Open(dir string, spec sandbox.Spec, reap func(dir string, spec sandbox.Spec) error) *Client {
 	return &Client{dir: filepath.Clean(dir), spec: spec, reap: reap}
 }
+
+// StoredRecords reads the records that a supervisor which is gone has left. See [ReadRecords].
+func (c *Client) StoredRecords() ([]sandbox.Record, error) { return ReadRecords(c.dir) }

@@ -29,7 +29,8 @@ type spawner struct {
 func NewSpawner(dir string, spec sandbox.Spec, _ json.RawMessage) (supervisor.Spawner, error) {
 	s := &spawner{id: spec.ID, workspace: spec.HostDir, done: make(chan struct{})}
 	if s.workspace == "" {
-		s.workspace = filepath.Join(dir, "workspace")
+		// Beside the instances, by bucket: nothing here is archived, so the files must survive the instance.
+		s.workspace = filepath.Join(filepath.Dir(dir)+"-workspaces", filepath.FromSlash(spec.Bucket))
 		if err := os.MkdirAll(s.workspace, 0o755); err != nil {
 			return nil, err
 		}

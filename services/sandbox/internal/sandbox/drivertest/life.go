@@ -190,7 +190,7 @@ func dirs(parent string) []string {
 // Files opens the workspace of an instance until the end of the case.
 func Files(tb testing.TB, in sandbox.Instance) sandbox.Tree {
 	tb.Helper()
-	tree, err := in.Files(context.Background())
+	tree, err := in.Files(context.Background(), sandbox.AsCommand)
 	if err != nil {
 		tb.Fatalf("Files: %v", err)
 	}
