@@ -29,7 +29,7 @@ type Index interface {
 	Revisions(ctx context.Context) (map[string]string, error)
 	// Source gives the state of one source; ok is false when there is none.
 	Source(ctx context.Context, name string) (s Source, ok bool, err error)
-	// Lookup gives the documents whose fact id or content hash is the value, at most limit.
+	// Lookup gives the documents whose fact id, content hash or source is the value, at most limit.
 	Lookup(ctx context.Context, field Field, value string, limit int) ([]Doc, error)
 	// Search gives the best documents.
 	Search(ctx context.Context, q Query) (Result, error)
@@ -106,6 +106,7 @@ type Field uint8
 const (
 	FieldFactID Field = iota
 	FieldHash
+	FieldSource
 )
 
 // Mode says how the terms of a query count.

@@ -1,6 +1,9 @@
 package text
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Snippet cuts out of s at most size bytes around the first match, between characters, and gives the matches that lie within.
 func Snippet(s string, matches []Span, size int) (snippet string, within []Span, cut bool) {
@@ -26,3 +29,17 @@ func Snippet(s string, matches []Span, size int) (snippet string, within []Span,
 	}
 	return s[start:end], within, true
 }
+
+// Clip cuts s after at most size bytes, between characters.
+func Clip(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	for size > 0 && !utf8.RuneStart(s[size]) {
+		size--
+	}
+	return s[:size]
+}
+
+// Contains says whether s holds the words of part, whatever the letter case, accents and white space.
+func Contains(s, part string) bool { return strings.Contains(Canonical(s), Canonical(part)) }

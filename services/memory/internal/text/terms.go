@@ -3,7 +3,6 @@ package text
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 const (
@@ -168,12 +167,5 @@ func clip(s string) string {
 	if strings.ContainsFunc(s, unicode.IsSpace) {
 		s = strings.Join(strings.Fields(s), "")
 	}
-	if len(s) <= maxTermBytes {
-		return s
-	}
-	end := maxTermBytes
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
+	return Clip(s, maxTermBytes)
 }

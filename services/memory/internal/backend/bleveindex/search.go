@@ -21,10 +21,7 @@ const maxTermScores = 64
 // Lookup finds documents by an exact value.
 func (ix *Index) Lookup(ctx context.Context, field index.Field, value string, limit int) (docs []index.Doc, err error) {
 	defer guard(&err)()
-	name := fieldFactID
-	if field == index.FieldHash {
-		name = fieldHash
-	}
+	name := map[index.Field]string{index.FieldFactID: fieldFactID, index.FieldHash: fieldHash, index.FieldSource: fieldSource}[field]
 	req := bleve.NewSearchRequestOptions(term(name, value, 1), limit, 0, false)
 	req.Fields = []string{fieldDoc}
 	req.Score = "none"
