@@ -1,9 +1,13 @@
 package access_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -42,6 +46,33 @@ func TestAllowsPath(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAGrantCanBeStored(t *testing.T) {
+	for name, g := range map[string]access.Grant{
+		"of a capability": capability().Grant(),
+		"no path":         {Source: access.SourceClient, Verbs: []string{"fs.read"}, PathPrefixes: []string{}, Agents: []string{"*"}, Scopes: []string{"agent"}},
+		"no limit":        {Source: access.SourceTrusted, Identity: identity.Identity{Tenant: "t", Scope: identity.ScopeAgent, ScopeUnset: true}},
+	} {
+		data, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got access.Grant
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(g, got); diff != "" {
+			t.Errorf("%s (-stored +read):\n%s", name, diff)
+		}
+		if strings.Contains(string(data), "token") {
+			t.Errorf("%s: a token is stored: %s", name, data)
+		}
+	}
+	var g access.Grant
+	if err := json.Unmarshal([]byte(`{"identity":{"scope":"everything"}}`), &g); err == nil {
+		t.Error("a scope that does not exist was read")
 	}
 }
 

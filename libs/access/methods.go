@@ -1,9 +1,11 @@
 package access
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -23,6 +25,22 @@ type Requirement struct {
 type methods struct {
 	files    *protoregistry.Files
 	declared sync.Map // full method name -> Requirement; holds only methods that exist, so it is bounded
+}
+
+// Undeclared returns the full names of the methods that everyone is refused, because they do not declare who may call
+// them. A server does not start with such a method: better that its author sees it than its callers.
+func (a *Authenticator) Undeclared(services map[string]grpc.ServiceInfo) []string {
+	var names []string
+	for service, info := range services {
+		for _, method := range info.Methods {
+			name := "/" + service + "/" + method.Name
+			if _, err := a.methods.lookup(name); err != nil {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // standardServices are gRPC's own: they carry no option of ours and are public.

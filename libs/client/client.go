@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
@@ -25,7 +26,12 @@ const (
 
 	keepAlive        = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
+	connectTimeout   = 5 * time.Second
 )
+
+// reconnect is how long to wait between attempts to connect. gRPC's own maximum of two minutes would keep a service away
+// from one that was restarted long ago.
+var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
 // Dial returns a lazy connection to host:port, unix:/path or memory:NAME; only the last needs the network. Nothing is
 // dialled before the first call. Calls to memory: wait for the server to come up; others fail with UNAVAILABLE when it
@@ -53,6 +59,7 @@ func dial(address string, network *inproc.Network, interceptors, opts []grpc.Dia
 	all := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAliveTimeout}),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),

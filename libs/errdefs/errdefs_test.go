@@ -98,6 +98,13 @@ func TestIs(t *testing.T) {
 	if errors.Is(err, errdefs.New(errdefs.ErrNotFound, "d", "OTHER", "x")) {
 		t.Error("another reason must be another error")
 	}
+	canceled, late := errdefs.New(errdefs.ErrCanceled, "", "", "x"), errdefs.New(errdefs.ErrDeadlineExceeded, "", "", "x")
+	if !errors.Is(canceled, context.Canceled) || !errors.Is(late, context.DeadlineExceeded) {
+		t.Error("an ended context of another process must look like one of ours")
+	}
+	if errors.Is(canceled, context.DeadlineExceeded) || errors.Is(late, context.Canceled) || errors.Is(err, context.Canceled) {
+		t.Error("an error looks like the end of a context that it is not")
+	}
 }
 
 func TestWithAndRetryInLeaveTheReceiverAlone(t *testing.T) {

@@ -1,6 +1,7 @@
 package errdefs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,10 +78,17 @@ func (e *Error) Public() string {
 	return e.class().Error()
 }
 
-// Is holds for the class of the error, and for another [Error] with the same class, domain and reason.
+// Is holds for the class of the error, and for another [Error] with the same class, domain and reason. Errors of class
+// [ErrCanceled] and [ErrDeadlineExceeded] are also the errors of package context, wherever the context ended.
 func (e *Error) Is(target error) bool {
 	if other, ok := target.(*Error); ok {
 		return e.class() == other.class() && e.Domain == other.Domain && e.Reason == other.Reason
+	}
+	switch target {
+	case context.Canceled:
+		return e.class() == ErrCanceled
+	case context.DeadlineExceeded:
+		return e.class() == ErrDeadlineExceeded
 	}
 	return target == e.class()
 }

@@ -10,15 +10,15 @@ import (
 // does not use are empty.
 type Bucket struct {
 	// Tenant is always set.
-	Tenant string
+	Tenant string `json:"tenant,omitempty"`
 	// Scope says which of the ids below count.
-	Scope Scope
+	Scope Scope `json:"scope"`
 	// Agent is set in the scopes session, user and agent.
-	Agent string
+	Agent string `json:"agent,omitempty"`
 	// User is set in scope user, and in scope session unless the session is anonymous.
-	User string
+	User string `json:"user,omitempty"`
 	// Session is set in scope session.
-	Session string
+	Session string `json:"session,omitempty"`
 }
 
 // Bucket resolves the scope: session = (tenant, agent, user, session), user = (tenant, agent, user), agent = (tenant,

@@ -33,25 +33,25 @@ const (
 // Identity names on whose behalf a call is made. The zero value is valid: anonymous, without a session, scope user.
 type Identity struct {
 	// Tenant comes from the credential alone. The server chain always sets it.
-	Tenant string
+	Tenant string `json:"tenant,omitempty"`
 	// Agent is the agent's id. The server chain always sets it.
-	Agent string
+	Agent string `json:"agent,omitempty"`
 	// User is the user's id. Empty: anonymous, which is a user of its own.
-	User string
+	User string `json:"user,omitempty"`
 	// Session names the thread. Empty: none.
-	Session string
+	Session string `json:"session,omitempty"`
 	// Scope selects the data.
-	Scope Scope
+	Scope Scope `json:"scope"`
 	// ScopeUnset says that the caller stated no scope: Scope is ScopeUser, and who knows the agent may put the agent's
 	// default in its place. It is kept over hops until somebody decides and clears it. Only read where agents are
 	// known; [Identity.Bucket] does not.
-	ScopeUnset bool
+	ScopeUnset bool `json:"scope_unset,omitempty"`
 	// RequestID is for logs; the server makes one when the caller gave none.
-	RequestID string
+	RequestID string `json:"request_id,omitempty"`
 	// Effect is the effect id of a mutating call (package effect). Empty: none.
-	Effect string
+	Effect string `json:"effect,omitempty"`
 	// Sandbox is the handle of the sandbox whose files are meant. Empty: none.
-	Sandbox string
+	Sandbox string `json:"sandbox,omitempty"`
 }
 
 // Validate checks every id that is set: at most 256 bytes of valid UTF-8 without control characters. The reason is

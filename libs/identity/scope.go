@@ -28,6 +28,18 @@ func (s Scope) String() string {
 	return "invalid"
 }
 
+// MarshalText writes the name, so that stored identities can be read.
+func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name.
+func (s *Scope) UnmarshalText(text []byte) error {
+	parsed, err := ParseScope(string(text))
+	if err == nil {
+		*s = parsed
+	}
+	return err
+}
+
 // ParseScope reads what [Scope.String] writes. The empty string is the default, [ScopeUser]. Anything else is
 // IDENTITY_MALFORMED.
 func ParseScope(text string) (Scope, error) {

@@ -4,7 +4,12 @@ import "strings"
 
 // Thread is one conversation, whatever the scope of its data. It is comparable. User is empty for an anonymous
 // conversation.
-type Thread struct{ Tenant, Agent, User, Session string }
+type Thread struct {
+	Tenant  string `json:"tenant"`
+	Agent   string `json:"agent"`
+	User    string `json:"user,omitempty"`
+	Session string `json:"session"`
+}
 
 // threadWord stands where a bucket's key has its scope, so that no thread has the key of a bucket.
 const threadWord = "thread"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,10 @@ import (
 // ErrOpenAddress is the error of a server without authentication on an address that others can reach.
 var ErrOpenAddress = errors.New("authentication is off")
 
+// maxHeaderBytes bounds the metadata of a call before it is even looked at. Gantry's own are at most 6 KiB, proxies and
+// tracing add some.
+const maxHeaderBytes = 64 << 10
+
 // Server is a gRPC server. Register services on [Server.Registrar], then Start it.
 type Server struct {
 	cfg     Config
@@ -31,6 +36,7 @@ type Server struct {
 	network *inproc.Network
 	grpc    *grpc.Server
 	health  *health.Server
+	access  *access.Authenticator
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -71,7 +77,10 @@ func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, 
 	if a.kind == memory && network == nil {
 		return nil, fmt.Errorf("server: address %s needs an in-memory network, which only services in one process share", cfg.Address)
 	}
-	s := &Server{cfg: cfg, address: a, network: network, health: health.NewServer(), stopping: make(chan struct{})}
+	s := &Server{
+		cfg: cfg, address: a, network: network, health: health.NewServer(), access: chain.Access,
+		stopping: make(chan struct{}),
+	}
 	// A copy, since one chain may serve several servers.
 	chain.Interceptors = append([]middleware.Interceptor{{
 		Name: "stopping", Around: func(ctx context.Context, _ *middleware.Call, next func(context.Context) error) error {
@@ -82,6 +91,7 @@ func New(cfg Config, chain middleware.Chain, network *inproc.Network) (*Server, 
 		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(cfg.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(cfg.MaxStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.KeepAlive, Timeout: cfg.KeepAliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: cfg.MinClientInterval, PermitWithoutStream: true}),
 		// Handlers must have ended when Stop returns: they use stores that are closed next.
@@ -108,6 +118,12 @@ func (s *Server) Start(ctx context.Context) error {
 		return errors.New("server: stopped before it was started")
 	case s.listener != nil:
 		return errors.New("server: started already")
+	}
+	if s.access != nil {
+		if names := s.access.Undeclared(s.grpc.GetServiceInfo()); len(names) > 0 {
+			return fmt.Errorf("server: methods that do not declare who may call them (option gantry.common.v1.access): %s",
+				strings.Join(names, ", "))
+		}
 	}
 	l, err := s.listen(ctx)
 	if err != nil {

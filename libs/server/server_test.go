@@ -352,6 +352,16 @@ func TestStartAndStopInAnyOrder(t *testing.T) {
 	}
 }
 
+func TestAServerDoesNotStartWithAMethodThatDeclaresNoAccess(t *testing.T) {
+	s := newServer(t, server.Config{Address: "memory:x"}, inproc.New(), fakefs.Echo())
+	s.Registrar().RegisterService(&grpc.ServiceDesc{
+		ServiceName: "gantry.test.v1.ForgottenService", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Do"}},
+	}, struct{}{})
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "/gantry.test.v1.ForgottenService/Do") {
+		t.Errorf("Start = %v", err)
+	}
+}
+
 func TestMessagesOverTheLimitAreRefused(t *testing.T) {
 	network := inproc.New()
 	s := newServer(t, server.Config{Address: "memory:x", MaxMessageBytes: 2048}, network, fakefs.Echo())
