@@ -1,0 +1,3 @@
+package journalsqlite_test
+
+func crashChild() bool { return false }
