@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Env is what a command has beside its flags.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Version  string
+}
+
+// Quiet is the log of a suite that runs inside a command: warnings only, apart from the output.
+func (e *Env) Quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// Line prints one line for people.
+func (e *Env) Line(format string, args ...any) { fmt.Fprintf(e.Out, format+"\n", args...) }
+
+// JSON prints a message as one line of JSON.
+func (e *Env) JSON(m proto.Message) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	// The library spaces its output at random so that nobody compares bytes; lines are easier to read without.
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return e.Value(value)
+}
+
+// Value prints a value as one line of JSON.
+func (e *Env) Value(v any) error {
+	enc := json.NewEncoder(e.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Lines reads lines of the input, of at most 1 MiB each.
+func (e *Env) Lines() *bufio.Scanner {
+	s := bufio.NewScanner(e.In)
+	s.Buffer(make([]byte, 0, 64<<10), 1<<20)
+	return s
+}
