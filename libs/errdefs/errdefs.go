@@ -15,6 +15,10 @@ import (
 // DomainCommon is the domain of the reasons that every service shares.
 const DomainCommon = "gantry.common.v1"
 
+// ReasonUnimplemented is the reason of a method that this server does not offer, in [DomainCommon]. A service that offers
+// the method and refuses a variant of it has a reason of its own.
+const ReasonUnimplemented = "METHOD_UNIMPLEMENTED"
+
 // The classes. Test for them with [errors.Is]; make errors of a class with [New].
 var (
 	// ErrInvalidArgument: the request is wrong whatever the state of the system. Do not retry.

@@ -95,10 +95,19 @@ type Common struct {
 // Main runs the service with the process's arguments, environment and signals, and returns the exit code. A second
 // signal ends the process at once.
 func Main[C any](spec Spec[C]) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// From the first signal on, the next one has its usual effect.
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		// Before anything stops, so that from now on a signal has its usual effect.
+		signal.Stop(signals)
+		cancel()
+	}()
 	return Run(ctx, spec, os.Args[1:], config.Options{}, os.Stderr)
 }
 

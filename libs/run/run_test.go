@@ -1,15 +1,19 @@
 package run_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +27,66 @@ import (
 	"github.com/gantry-agents/gantry/libs/run"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asService makes the test binary behave as the fake service.
+const asService = "GANTRY_TEST_AS_SERVICE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asService) != "" {
+		os.Exit(run.Main(run.Spec[settings]{
+			Name: "fake", Address: "127.0.0.1:0",
+			New: func(_ context.Context, cfg settings, _ run.Env) (run.Service, error) {
+				s := &service{Server: fakefs.Echo()}
+				if cfg.Greeting == "stuck" {
+					s.onStop = func() { select {} }
+				}
+				return s, nil
+			},
+		}))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestSignals runs the service as a process.
+func TestSignals(t *testing.T) {
+	tests := map[string]struct {
+		args    []string
+		signals int
+		code    int
+	}{
+		"one signal stops it":               {nil, 1, run.ExitOK},
+		"a second one ends it if it hangs":  {[]string{"--greeting=stuck"}, 2, -1},
+		"wrong settings never get that far": {[]string{"--greeting=bad"}, 0, run.ExitSettings},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, os.Args[0], tt.args...)
+			command.Env = append(os.Environ(), asService+"=1")
+			output, err := command.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(output)
+			for _, text := range []string{"msg=serving", "msg=stopping"}[:tt.signals] {
+				for lines.Scan() && !strings.Contains(lines.Text(), text) {
+				}
+				if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for lines.Scan() {
+			}
+			_ = command.Wait() // the code below says it all
+			if got := command.ProcessState.ExitCode(); got != tt.code {
+				t.Errorf("exit code %d, want %d", got, tt.code)
+			}
+		})
+	}
+}
 
 // settings are those of the fake service.
 type settings struct {
@@ -42,6 +105,7 @@ func (s settings) Validate() error {
 type service struct {
 	*fakefs.Server
 	startErr error
+	onStop   func()
 	mu       sync.Mutex
 	steps    []string
 }
@@ -64,6 +128,9 @@ func (s *service) Start(context.Context) error {
 
 func (s *service) Stop(context.Context) error {
 	s.note("stop")
+	if s.onStop != nil {
+		s.onStop()
+	}
 	return nil
 }
 

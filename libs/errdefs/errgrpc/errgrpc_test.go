@@ -153,7 +153,12 @@ func TestPassThrough(t *testing.T) {
 		t.Error("ToStatus of a status error must change nothing")
 	}
 	generated := status.Error(codes.Unimplemented, "method Foo not implemented")
-	if got := status.Convert(errgrpc.ToStatus(generated)).Message(); got != "method Foo not implemented" {
+	out := errgrpc.ToStatus(generated)
+	if got := status.Convert(out).Message(); got != "method Foo not implemented" {
 		t.Errorf("gRPC's own message is lost: %q", got)
+	}
+	got := errgrpc.FromStatus(overTheWire(out))
+	if !errors.Is(got, errdefs.ErrUnimplemented) || errdefs.ReasonOf(got) != errdefs.ReasonUnimplemented {
+		t.Errorf("a method that is not implemented has class %v, reason %q", errdefs.ClassOf(got), errdefs.ReasonOf(got))
 	}
 }

@@ -92,6 +92,11 @@ func madeForTheWire(err error) (*status.Status, bool) {
 	switch s.Code() {
 	case codes.OK, codes.Unknown, codes.Internal, codes.Unavailable:
 		return nil, false
+	case codes.Unimplemented:
+		if len(s.Proto().GetDetails()) == 0 {
+			return encode(errdefs.New(errdefs.ErrUnimplemented, errdefs.DomainCommon, errdefs.ReasonUnimplemented,
+				"%s", s.Message())), true
+		}
 	}
 	if proto.Size(s.Proto()) > MaxStatusBytes {
 		return status.New(s.Code(), cut(s.Message(), maxMessageBytes)), true
