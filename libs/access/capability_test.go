@@ -193,6 +193,35 @@ func decode(t testing.TB, part string) []byte {
 	return data
 }
 
+func TestAVerifiedCapabilityIsRememberedUntilItEnds(t *testing.T) {
+	clock := now
+	m := newMinter(t, fixed)
+	v := access.NewVerifier(m.KeySet(), func() time.Time { return clock })
+	token := mint(t, m, capability())
+	first, err := v.Verify(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := v.Verify(token); err != nil || !cmp.Equal(first, again) {
+		t.Errorf("the second time: %+v, %v", again, err)
+	}
+	if _, err := v.Verify(token[:len(token)-2] + "AA"); err == nil {
+		t.Error("a token that is almost the remembered one was taken")
+	}
+	clock = now.Add(access.CapabilityLife + time.Minute)
+	if _, err := v.Verify(token); errdefs.ReasonOf(err) != access.ReasonCredentialExpired {
+		t.Errorf("after its end: %v", err)
+	}
+	clock = now
+	for i := range 1200 {
+		c := capability()
+		c.Epoch = int64(i)
+		if got, err := v.Verify(mint(t, m, c)); err != nil || got.Epoch != int64(i) {
+			t.Fatalf("capability %d: %+v, %v", i, got, err)
+		}
+	}
+}
+
 func TestFileVerifierFindsNewKeysAtMostOnceASecond(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	clock := now

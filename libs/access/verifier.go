@@ -21,6 +21,7 @@ type Verifier struct {
 	path   string
 	now    func() time.Time
 	parser *jwt.Parser
+	known  verified
 
 	mu       sync.Mutex
 	loadedAt time.Time
@@ -49,12 +50,15 @@ func NewFileVerifier(path string, now func() time.Time) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify returns the capability of a token. The error is UNAUTHENTICATED with reason CREDENTIAL_EXPIRED or
-// CREDENTIAL_INVALID.
+// Verify returns the capability of a token; its slices are shared and not to be changed. The error is UNAUTHENTICATED
+// with reason CREDENTIAL_EXPIRED or CREDENTIAL_INVALID.
 func (v *Verifier) Verify(token string) (Capability, error) {
 	if len(token) > MaxCapabilityBytes {
 		return Capability{}, unauthenticated(ReasonCredentialInvalid,
 			"the capability has %d bytes, at most %d are allowed", len(token), MaxCapabilityBytes)
+	}
+	if c, ok := v.known.get(token, v.now()); ok {
+		return c, nil
 	}
 	var claims capabilityClaims
 	if _, err := v.parser.ParseWithClaims(token, &claims, v.key); err != nil {
@@ -64,6 +68,7 @@ func (v *Verifier) Verify(token string) (Capability, error) {
 	if err != nil {
 		return Capability{}, unauthenticated(ReasonCredentialInvalid, "the capability is signed and makes no sense: %w", err)
 	}
+	v.known.put(token, c)
 	return c, nil
 }
 
@@ -107,6 +112,7 @@ func (v *Verifier) load() error {
 	if err := json.Unmarshal(data, v.keys); err != nil {
 		return fmt.Errorf("access: key set of capabilities %s: %w", v.path, err)
 	}
+	v.known.forget()
 	return nil
 }
 
