@@ -129,6 +129,15 @@ func (p Path) Rebase(from, to Path) Path {
 	return to.Join(strings.Join(names[depth:], "/"))
 }
 
+// MarshalBinary implements encoding.BinaryMarshaler, for records that outlive the process.
+func (p Path) MarshalBinary() ([]byte, error) { return []byte(p.raw), nil }
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (p *Path) UnmarshalBinary(data []byte) error {
+	*p = PathOf(string(data))
+	return nil
+}
+
 // Reserved says whether the path is, or lies below, the reserved place. Letter case does not matter, since it doesn't on every disk.
 func (p Path) Reserved() bool {
 	first, _, _ := strings.Cut(p.key, "/")

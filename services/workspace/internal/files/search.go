@@ -160,6 +160,8 @@ func (v *View) Grep(ctx context.Context, g Grep, emit func(Hit) error) (GrepEnd,
 		s.end.Reason = "max_time"
 	case err != nil:
 		return s.end, err
+	case s.capped:
+		s.end.Reason = "max_matches"
 	case len(s.end.Warnings) > 0:
 		s.end.Reason = "unreadable"
 	}
@@ -175,6 +177,8 @@ type grepRun struct {
 	end   GrepEnd
 	batch []Entry
 	bytes int64
+	// capped says that a file had more hits than one file may have.
+	capped bool
 }
 
 func (s *grepRun) run(ctx context.Context) error {
@@ -273,8 +277,8 @@ func (s *grepRun) flush(ctx context.Context) error {
 			continue
 		}
 		s.count(batch[i], f.result)
-		for _, h := range f.hits {
-			if err := s.send(batch[i], h); err != nil {
+		for n, h := range f.hits {
+			if err := s.send(batch[i], n, h); err != nil && !errors.Is(err, fsops.ErrStop) {
 				return err
 			}
 		}
@@ -312,7 +316,7 @@ func (s *grepRun) searchOne(ctx context.Context, data []byte) fileHits {
 	var f fileHits
 	f.result, f.err = s.grep.Search.Search(ctx, bytes.NewReader(data), func(h fsops.Hit) error {
 		f.hits = append(f.hits, h)
-		if len(f.hits) >= s.perFile() {
+		if len(f.hits) > s.perFile() {
 			return fsops.ErrStop
 		}
 		return nil
@@ -320,8 +324,8 @@ func (s *grepRun) searchOne(ctx context.Context, data []byte) fileHits {
 	return f
 }
 
-// perFile is how many hits of one file are of interest: one more than the cap of the whole tells that there are more.
-func (s *grepRun) perFile() int { return min(s.grep.MaxPerFile, s.grep.MaxMatches+1) }
+// perFile is how many hits of one file are of interest. One more tells that there are more.
+func (s *grepRun) perFile() int { return min(s.grep.MaxPerFile, s.grep.MaxMatches) }
 
 // large streams one file.
 func (s *grepRun) large(ctx context.Context, e Entry) error {
@@ -332,13 +336,8 @@ func (s *grepRun) large(ctx context.Context, e Entry) error {
 	defer content.Close()
 	n := 0
 	result, err := s.grep.Search.Search(ctx, NewReader(ctx, content, 0), func(h fsops.Hit) error {
-		if err := s.send(e, h); err != nil {
-			return err
-		}
-		if n++; n >= s.perFile() {
-			return fsops.ErrStop
-		}
-		return nil
+		n++
+		return s.send(e, n-1, h)
 	})
 	if err == nil || errors.Is(err, errEnough) {
 		s.count(e, result)
@@ -380,9 +379,14 @@ func (s *grepRun) warn(text string) {
 	}
 }
 
-func (s *grepRun) send(e Entry, h fsops.Hit) error {
-	if s.end.Matches >= int64(s.grep.MaxMatches) {
+// send emits hit number n of a file, unless a cap is reached: that of the file ends this file, that of the search ends all.
+func (s *grepRun) send(e Entry, n int, h fsops.Hit) error {
+	switch {
+	case s.end.Matches >= int64(s.grep.MaxMatches):
 		return errEnough
+	case n >= s.grep.MaxPerFile:
+		s.capped = true
+		return fsops.ErrStop
 	}
 	s.end.Matches++
 	return s.emit(Hit{Entry: e, Hit: h})

@@ -130,6 +130,7 @@ func (v *View) walk(ctx context.Context, own Own, p fsops.Path) (place, error) {
 		}
 		top := Entry{}
 		var topTree Tree
+		covered := false // a file of a higher layer is here
 		for l := range trees {
 			if !at.active[l] {
 				continue
@@ -140,23 +141,16 @@ func (v *View) walk(ctx context.Context, own Own, p fsops.Path) (place, error) {
 				}
 			}
 			n := nodes[l][i]
+			at.active[l] = n.Kind == KindDir && !covered
+			covered = covered || n.Kind == KindFile
 			if !n.Exists() {
-				at.active[l] = false
 				continue
 			}
-			if l > 0 {
-				at.lowerHas = at.lowerHas || last
-			}
+			at.lowerHas = at.lowerHas || last && l > 0
 			if top.Exists() {
 				top.Shadows = true
 			} else {
 				top, topTree = Entry{Node: n, Layer: v.layerOf(l)}, trees[l]
-			}
-			if n.Kind == KindFile {
-				for m := l; m < len(at.active); m++ {
-					at.active[m] = false
-				}
-				break
 			}
 		}
 		switch {

@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"hash"
+	"io"
+	"sync"
+
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+const (
+	// chunkBytes is the size of a full chunk.
+	chunkBytes = 256 << 10
+	// inlineBytes is the size up to which staged content waits in memory.
+	inlineBytes = 256 << 10
+	// appendBytes is the size up to which an append adds to the last chunk instead of making one.
+	appendBytes = 32 << 10
+)
+
+// staged is content that waits for an update: in memory when small, else in rows that no node refers to.
+type staged struct {
+	store *Store
+	size  int64
+	sum   string
+	state []byte // of the hash, so that an append can go on from there
+	data  []byte // small content
+	id    int64  // rows of large content, 0 for small
+
+	mu    sync.Mutex
+	taken bool
+}
+
+func (s *staged) Size() int64    { return s.size }
+func (s *staged) SHA256() string { return s.sum }
+
+// Discard implements [files.Staged]. What it fails to remove, the sweep removes later.
+func (s *staged) Discard() {
+	s.mu.Lock()
+	gone := s.taken
+	s.taken = true
+	s.mu.Unlock()
+	if gone || s.id == 0 || s.store.open() != nil {
+		return
+	}
+	_ = s.store.db.Update(context.Background(), "", func(ctx context.Context, q Querier) error {
+		return dropContent(ctx, q, s.id)
+	})
+}
+
+func dropContent(ctx context.Context, q Querier, id int64) error {
+	if _, err := q.Exec(ctx, `DELETE FROM chunks WHERE content_id = ?1`, id); err != nil {
+		return err
+	}
+	_, err := q.Exec(ctx, `DELETE FROM contents WHERE id = ?1`, id)
+	return err
+}
+
+type txKey struct{}
+
+// Stage implements [files.Store]. Within an update, large content goes through that update's transaction.
+func (s *Store) Stage(ctx context.Context, r io.Reader, limit int64) (files.Staged, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context, f func(context.Context, Querier) error) error {
+		return s.db.Update(ctx, "", f)
+	}
+	if t, ok := ctx.Value(txKey{}).(*tx); ok && t.store == s {
+		run = func(ctx context.Context, f func(context.Context, Querier) error) error { return f(ctx, t.q) }
+	}
+	out := &staged{store: s}
+	h := sha256.New()
+	buf := make([]byte, 0, chunkBytes)
+	for {
+		if err := ctx.Err(); err != nil {
+			out.Discard()
+			return nil, err
+		}
+		var end bool
+		var err error
+		if buf, end, err = fill(r, buf); err == nil && limit > 0 && out.size+int64(len(buf)) > limit {
+			err = fsops.ErrTooLarge(limit, out.size+int64(len(buf)))
+		}
+		if err != nil {
+			out.Discard()
+			return nil, err
+		}
+		h.Write(buf)
+		if end && out.id == 0 && len(buf) <= inlineBytes {
+			out.data, out.size = bytes.Clone(buf), int64(len(buf))
+			break
+		}
+		if len(buf) > 0 {
+			err = run(ctx, func(ctx context.Context, q Querier) error { return s.addChunk(ctx, q, out, buf) })
+			if err != nil {
+				out.Discard()
+				return nil, s.fault(ctx, err)
+			}
+			out.size += int64(len(buf))
+			buf = buf[:0]
+		}
+		if end {
+			break
+		}
+	}
+	out.sum, out.state = hex.EncodeToString(h.Sum(nil)), hashState(h)
+	return out, nil
+}
+
+// fill reads until buf is full or the content ends.
+func fill(r io.Reader, buf []byte) ([]byte, bool, error) {
+	n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
+	buf = buf[:len(buf)+n]
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return buf, true, nil
+	}
+	return buf, false, err
+}
+
+// addChunk adds a chunk to staged content, making its row first.
+func (s *Store) addChunk(ctx context.Context, q Querier, to *staged, data []byte) error {
+	if to.id == 0 {
+		id, err := newContent(ctx, q, 0, s.now().UnixMicro(), nil)
+		if err != nil {
+			return err
+		}
+		to.id = id
+	}
+	_, err := q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, to.id, to.size, data)
+	return err
+}
+
+// newContent makes a row of contents. space 0: staged, of no space yet. since is when it was staged, or 0 when it is in use.
+func newContent(ctx context.Context, q Querier, space, since int64, state []byte) (id int64, err error) {
+	err = q.Query(ctx, `INSERT INTO contents (space_id, loose_since, hash_state) VALUES (?1, ?2, ?3) RETURNING id`,
+		func(row Row) error { return row.Scan(&id) }, space, since, state)
+	return id, err
+}
+
+func hashState(h hash.Hash) []byte {
+	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return nil
+	}
+	return state
+}

@@ -1,0 +1,420 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+// tx is one run of an update.
+type tx struct {
+	tree
+	id         int64
+	generation string
+	seq, rev   int64
+	usage      files.Usage
+	now        time.Time
+	took       []*staged // what this run took over; given back when it fails
+}
+
+var _ files.Tx = (*tx)(nil)
+
+// Update implements [files.Store].
+func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effect, f func(context.Context, files.Tx) ([]byte, error)) (files.Updated, error) {
+	if err := s.open(); err != nil {
+		return files.Updated{}, err
+	}
+	var out files.Updated
+	changed := false
+	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
+		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now()}
+		if err := t.begin(ctx); err != nil {
+			return err
+		}
+		before := t.seq
+		repeated, err := t.recorded(ctx, effect, &out)
+		if err != nil || repeated {
+			return err
+		}
+		outcome, err := f(context.WithValue(ctx, txKey{}, t), t)
+		if err != nil {
+			t.giveBack()
+			return err
+		}
+		out = files.Updated{Outcome: outcome, Cursor: files.Cursor{Generation: t.generation, Seq: t.seq}}
+		changed = t.seq != before
+		if err := t.finish(ctx, effect, outcome); err != nil {
+			t.giveBack()
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return files.Updated{}, s.fault(ctx, err)
+	}
+	if changed {
+		s.changed(space)
+	}
+	return out, nil
+}
+
+// begin locks the row of the space, making it if need be.
+func (t *tx) begin(ctx context.Context) error {
+	read := func() error {
+		return t.q.Query(ctx, `SELECT id, generation, seq, revisions, bytes, files, whiteouts FROM spaces WHERE name = ?1`+t.store.db.Dialect().ForUpdate,
+			func(row Row) error {
+				return row.Scan(&t.id, &t.generation, &t.seq, &t.rev, &t.usage.Bytes, &t.usage.Files, &t.usage.Whiteouts)
+			}, string(t.space))
+	}
+	if err := read(); err != nil || t.id != 0 {
+		return err
+	}
+	if _, err := t.q.Exec(ctx, `INSERT INTO spaces (name, generation) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`, string(t.space), newGeneration()); err != nil {
+		return err
+	}
+	return read()
+}
+
+// recorded looks for the outcome of an effect.
+func (t *tx) recorded(ctx context.Context, effect files.Effect, out *files.Updated) (bool, error) {
+	if effect.ID == "" {
+		return false, nil
+	}
+	found, hash := false, ""
+	record := files.Updated{Repeated: true, Cursor: files.Cursor{Generation: t.generation}}
+	err := t.q.Query(ctx, `SELECT hash, outcome, seq FROM effects WHERE space_id = ?1 AND effect = ?2`, func(row Row) error {
+		found = true
+		return row.Scan(&hash, &record.Outcome, &record.Cursor.Seq)
+	}, t.id, effect.ID)
+	if err != nil || !found {
+		return false, err
+	}
+	if hash != effect.Hash {
+		return false, fsops.ErrEffectMismatch(effect.ID)
+	}
+	*out = record
+	return true, nil
+}
+
+// finish writes the counters and the effect, and sweeps now and then.
+func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) error {
+	if _, err := t.q.Exec(ctx, `UPDATE spaces SET seq = ?2, revisions = ?3, bytes = ?4, files = ?5, whiteouts = ?6 WHERE id = ?1`,
+		t.id, t.seq, t.rev, t.usage.Bytes, t.usage.Files, t.usage.Whiteouts); err != nil {
+		return err
+	}
+	if effect.ID != "" {
+		if outcome == nil {
+			outcome = []byte{}
+		}
+		if _, err := t.q.Exec(ctx, `INSERT INTO effects (space_id, effect, hash, outcome, seq, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+			t.id, effect.ID, effect.Hash, outcome, t.seq, t.now.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	if t.rev%sweepEvery == 0 {
+		return t.sweep(ctx)
+	}
+	return nil
+}
+
+func (t *tx) giveBack() {
+	for _, s := range t.took {
+		s.mu.Lock()
+		s.taken = false
+		s.mu.Unlock()
+	}
+}
+
+// Put implements [files.Tx].
+func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
+	if err := t.fits(f.Path); err != nil {
+		return files.Node{}, err
+	}
+	old, err := t.one(ctx, f.Path)
+	if err != nil {
+		return files.Node{}, err
+	}
+	content, err := t.takeOver(ctx, f.Content)
+	if err != nil {
+		return files.Node{}, err
+	}
+	n := files.Node{
+		Path: f.Path, Kind: files.KindFile, Size: f.Content.Size(), SHA256: f.Content.SHA256(), Mode: f.Mode, Author: f.Author,
+		ModTime: f.ModTime, Revision: t.newRevision(), Ref: strconv.FormatInt(content, 10),
+	}
+	if n.ModTime.IsZero() {
+		n.ModTime = t.now
+	}
+	n.ModTime = n.ModTime.UTC().Truncate(time.Microsecond)
+	if old.Exists() {
+		if err := t.loosen(ctx, old); err != nil {
+			return files.Node{}, err
+		}
+	} else if err := t.addDirs(ctx, f.Path); err != nil {
+		return files.Node{}, err
+	}
+	t.usage.Bytes += n.Size - old.Size
+	if !old.Exists() {
+		t.usage.Files++
+	}
+	return n, t.write(ctx, n, content)
+}
+
+// write puts the row of a file into place.
+func (t *tx) write(ctx context.Context, n files.Node, content int64) error {
+	parent := n.Path.Parent().Key()
+	_, err := t.q.Exec(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, size, mtime, revision, sha256, mode, author, content_id)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+		ON CONFLICT (space_id, key) DO UPDATE SET path = excluded.path, size = excluded.size, mtime = excluded.mtime, revision = excluded.revision,
+		sha256 = excluded.sha256, mode = excluded.mode, author = excluded.author, content_id = excluded.content_id`,
+		t.id, n.Path.Key(), n.Path.String(), parent, hashOf(parent), int64(files.KindFile), n.Size, n.ModTime.UnixMicro(), n.Revision, n.SHA256,
+		int64(n.Mode), n.Author, content)
+	return err
+}
+
+// addDirs makes the rows of the directories above a path, from the nearest up to the first that exists.
+func (t *tx) addDirs(ctx context.Context, p fsops.Path) error {
+	for dir := p.Parent(); !dir.IsRoot(); dir = dir.Parent() {
+		parent := dir.Parent().Key()
+		n, err := t.q.Exec(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, mtime, mode)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (space_id, key) DO NOTHING`,
+			t.id, dir.Key(), dir.String(), parent, hashOf(parent), int64(files.KindDir), t.now.UnixMicro(), int64(0o755))
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver makes staged content that of the space and returns its id.
+func (t *tx) takeOver(ctx context.Context, from files.Staged) (int64, error) {
+	s, ok := from.(*staged)
+	if !ok || s.store != t.store {
+		return 0, errors.New("content was staged in another store")
+	}
+	s.mu.Lock()
+	taken := s.taken
+	s.taken = true
+	s.mu.Unlock()
+	if taken {
+		return 0, errors.New("content was taken over already")
+	}
+	t.took = append(t.took, s)
+	if s.id != 0 {
+		_, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3 WHERE id = ?1`, s.id, t.id, s.state)
+		return s.id, err
+	}
+	id, err := newContent(ctx, t.q, t.id, 0, s.state)
+	if err == nil && len(s.data) > 0 {
+		_, err = t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, 0, ?2)`, id, s.data)
+	}
+	return id, err
+}
+
+// loosen leaves the content of a replaced or removed file to the sweep.
+func (t *tx) loosen(ctx context.Context, n files.Node) error {
+	_, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?2 WHERE id = ?1`, contentID(n), t.now.UnixMicro())
+	return err
+}
+
+// Append implements [files.Tx].
+func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
+	n, err := t.existing(ctx, f.Path)
+	if err != nil {
+		return files.Node{}, err
+	}
+	data, err := stagedBytes(ctx, t, f.Content)
+	if err != nil {
+		return files.Node{}, err
+	}
+	id := contentID(n)
+	var state []byte
+	if err := t.q.Query(ctx, `SELECT hash_state FROM contents WHERE id = ?1`, func(row Row) error { return row.Scan(&state) }, id); err != nil {
+		return files.Node{}, err
+	}
+	h := sha256.New()
+	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
+		return files.Node{}, fmt.Errorf("the state of the hash of content %d: %w", id, err)
+	}
+	h.Write(data)
+	if err := t.addBytes(ctx, id, n.Size, data); err != nil {
+		return files.Node{}, err
+	}
+	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, id, hashState(h)); err != nil {
+		return files.Node{}, err
+	}
+	t.usage.Bytes += int64(len(data))
+	n.Size, n.SHA256 = n.Size+int64(len(data)), hex.EncodeToString(h.Sum(nil))
+	n.Revision, n.Author, n.ModTime = t.newRevision(), f.Author, t.now.UTC().Truncate(time.Microsecond)
+	return n, t.write(ctx, n, id)
+}
+
+// addBytes adds to the last chunk while that is small, else makes new ones. Either costs the same at any size of file.
+func (t *tx) addBytes(ctx context.Context, id, size int64, data []byte) error {
+	if len(data) < appendBytes {
+		added, err := t.q.Exec(ctx, `UPDATE chunks SET data = `+t.store.db.Dialect().Joined("data", "?2")+` WHERE content_id = ?1
+			AND start = (SELECT max(start) FROM chunks WHERE content_id = ?1) AND length(data) < ?3`, id, data, appendBytes)
+		if err != nil || added > 0 {
+			return err
+		}
+	}
+	for len(data) > 0 {
+		part := data[:min(len(data), chunkBytes)]
+		if _, err := t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, id, size, part); err != nil {
+			return err
+		}
+		size, data = size+int64(len(part)), data[len(part):]
+	}
+	return nil
+}
+
+// stagedBytes returns staged content that is to be appended. Appends are bounded by the size of a message, so they fit into memory.
+func stagedBytes(ctx context.Context, t *tx, from files.Staged) ([]byte, error) {
+	s, ok := from.(*staged)
+	if !ok || s.store != t.store {
+		return nil, errors.New("content was staged in another store")
+	}
+	if s.id == 0 {
+		return s.data, nil
+	}
+	data := make([]byte, 0, s.size)
+	err := t.q.Query(ctx, `SELECT data FROM chunks WHERE content_id = ?1 ORDER BY start`, func(row Row) error {
+		var part []byte
+		err := row.Scan(&part)
+		data = append(data, part...)
+		return err
+	}, s.id)
+	return data, err
+}
+
+// Remove implements [files.Tx].
+func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
+	n, err := t.existing(ctx, p)
+	if err != nil {
+		return err
+	}
+	t.usage.Bytes -= n.Size
+	t.usage.Files--
+	if err := t.loosen(ctx, n); err != nil {
+		return err
+	}
+	return t.take(ctx, p)
+}
+
+// take removes the row of a file, and those of directories above that have nothing left.
+func (t *tx) take(ctx context.Context, p fsops.Path) error {
+	if _, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key()); err != nil {
+		return err
+	}
+	for dir := p.Parent(); !dir.IsRoot(); dir = dir.Parent() {
+		n, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2
+			AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.space_id = ?1 AND c.parent_hash = ?3 AND c.parent = ?2)`, t.id, dir.Key(), hashOf(dir.Key()))
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rename implements [files.Tx].
+func (t *tx) Rename(ctx context.Context, from, to fsops.Path, author string) (files.Node, error) {
+	if err := t.fits(to); err != nil {
+		return files.Node{}, err
+	}
+	n, err := t.existing(ctx, from)
+	if err != nil {
+		return files.Node{}, err
+	}
+	if from.Key() != to.Key() {
+		target, err := t.one(ctx, to)
+		if err != nil {
+			return files.Node{}, err
+		}
+		if target.Exists() {
+			if err := t.Remove(ctx, to); err != nil {
+				return files.Node{}, err
+			}
+		}
+	}
+	id := contentID(n)
+	n.Path, n.Revision, n.Author = to, t.newRevision(), author
+	if err := t.take(ctx, from); err != nil {
+		return files.Node{}, err
+	}
+	if err := t.addDirs(ctx, to); err != nil {
+		return files.Node{}, err
+	}
+	return n, t.write(ctx, n, id)
+}
+
+// SetWhiteout implements [files.Tx].
+func (t *tx) SetWhiteout(ctx context.Context, p fsops.Path) error {
+	n, err := t.q.Exec(ctx, `INSERT INTO whiteouts (space_id, key) VALUES (?1, ?2) ON CONFLICT (space_id, key) DO NOTHING`, t.id, p.Key())
+	t.usage.Whiteouts += n
+	return err
+}
+
+// ClearWhiteout implements [files.Tx].
+func (t *tx) ClearWhiteout(ctx context.Context, p fsops.Path) error {
+	n, err := t.q.Exec(ctx, `DELETE FROM whiteouts WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
+	t.usage.Whiteouts -= n
+	return err
+}
+
+// Log implements [files.Tx].
+func (t *tx) Log(ctx context.Context, c files.Change) error {
+	t.seq++
+	_, err := t.q.Exec(ctx, `INSERT INTO changes (space_id, seq, kind, path, from_path, revision, time, author) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+		t.id, t.seq, int64(c.Kind), c.Path.String(), c.From.String(), c.Revision, t.now.UnixMicro(), c.Author)
+	return err
+}
+
+// Usage implements [files.Tx].
+func (t *tx) Usage(context.Context) (files.Usage, error) { return t.usage, nil }
+
+// fits refuses a path that the database can't index.
+func (t *tx) fits(p fsops.Path) error {
+	if limit := t.store.db.Dialect().MaxKeyBytes; limit > 0 && len(p.Key()) > limit {
+		return fsops.ErrNameUnsupported(p.String(), "this store holds paths of at most "+strconv.Itoa(limit)+" bytes")
+	}
+	if _, changed := fsops.Text(p.String()); changed {
+		return fsops.ErrNameUnsupported(p.String(), "this store holds names in UTF-8 only")
+	}
+	return nil
+}
+
+func (t *tx) one(ctx context.Context, p fsops.Path) (files.Node, error) {
+	nodes, err := t.Get(ctx, p)
+	if err != nil {
+		return files.Node{}, err
+	}
+	return nodes[0], nil
+}
+
+// existing returns a file that must be there.
+func (t *tx) existing(ctx context.Context, p fsops.Path) (files.Node, error) {
+	n, err := t.one(ctx, p)
+	if err == nil && n.Kind != files.KindFile {
+		err = errdefs.New(errdefs.ErrNotFound, fsops.Domain, fsops.ReasonPathNotFound, "the space has no such file").With("path", p.String())
+	}
+	return n, err
+}
+
+func (t *tx) newRevision() string {
+	t.rev++
+	return t.generation + strconv.FormatInt(t.rev, 10)
+}
+
+func contentID(n files.Node) int64 {
+	id, _ := strconv.ParseInt(n.Ref, 10, 64)
+	return id
+}
