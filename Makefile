@@ -1,0 +1,66 @@
+# Gantry. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := bin
+ARGS ?=
+
+.PHONY: help run test check generate protos-vendor bench conformance demo up down image tools modules build
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build every program into bin/
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./services/gantry ./services/*/cmd/*
+
+run: ## start the suite with the example agents, make one real call, go on serving (ARGS=--exit ends after the call)
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/gantry ./services/gantry
+	@$(BIN)/gantry demo --workspaces examples $(ARGS)
+
+demo: run ## the same as run
+
+test: ## run every test; as root on Debian it first installs what the tests need
+	@deploy/scripts/setup.sh
+	@deploy/scripts/test.sh $(ARGS)
+
+check: tools ## format, lint, generated code, module files, vulnerabilities
+	@deploy/scripts/check.sh
+
+generate: tools ## regenerate gen/ from proto/
+	@rm -rf gen/gantry gen/openapi/gantry.swagger.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/buf generate
+
+protos-vendor: ## print the third-party protos from the Go dependencies into proto/
+	@cd deploy/tools/gen && GOWORK=off go run ./printproto ../../../proto
+
+bench: build ## measure unary calls through each service and the loop, against a bare gRPC echo of the same run
+	@$(BIN)/gantry bench $(ARGS)
+
+conformance: build ## run every port and API suite on every backend, in memory and against processes, and on broken ones
+	@deploy/scripts/conformance.sh $(ARGS)
+
+up: build ## start six processes on loopback from source
+	@deploy/scripts/up.sh
+
+down: ## stop what `make up` started
+	@deploy/scripts/down.sh
+
+image: ## build the images of docker-compose.yml
+	@deploy/scripts/image.sh $(ARGS)
+
+modules: ## write the replace lines of every go.mod
+	@deploy/scripts/modules.sh
+
+tools: $(BIN)/buf $(BIN)/protoc-gen-go ## build the pinned tools into bin/
+
+# Tools live in two modules outside of the workspace: buf needs a newer protobuf than what the services are built with.
+$(BIN)/buf: deploy/tools/buf/go.mod deploy/tools/buf/go.sum
+	@mkdir -p $(BIN)
+	@cd deploy/tools/buf && GOWORK=off go build -o ../../../$(BIN)/ tool
+	@touch $@
+
+$(BIN)/protoc-gen-go: deploy/tools/gen/go.mod deploy/tools/gen/go.sum
+	@mkdir -p $(BIN)
+	@cd deploy/tools/gen && GOWORK=off go build -o ../../../$(BIN)/ tool
+	@touch $@
