@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+const (
+	// maxKeyBytes keeps index entries below the third of a page that a B-tree of PostgreSQL takes.
+	maxKeyBytes = 2600
+	// migrationLock is the advisory lock under which replicas that start together migrate one after another.
+	migrationLock = 0x67616e747279
+
+	maxTries = 5
+)
+
+// Config says where the store is.
+type Config struct {
+	// DSN as a URL or in keyword form.
+	DSN string
+	// MaxConns bounds the connections of this process. 0: 16.
+	MaxConns int32
+}
+
+// Open connects to the store and brings its tables up to date. Close it.
+func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Store, error) {
+	pc, err := pgxpool.ParseConfig(cfg.DSN)
+	if err != nil {
+		// The error of the parser quotes the DSN, and with it the password.
+		return nil, errdefs.New(errdefs.ErrInvalidArgument, fsops.Domain, "", "the DSN of the PostgreSQL store can't be parsed")
+	}
+	pc.MaxConns = 16
+	if cfg.MaxConns > 0 {
+		pc.MaxConns = cfg.MaxConns
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	d := &db{pool: pool, statements: map[string]string{}}
+	if err := d.migrate(ctx); err != nil {
+		pool.Close()
+		return nil, mapError(err)
+	}
+	return sqlstore.New(d, now), nil
+}
+
+// db implements [sqlstore.DB].
+type db struct {
+	pool *pgxpool.Pool
+
+	mu         sync.Mutex
+	statements map[string]string // as written → as PostgreSQL takes it
+}
+
+var parameters = regexp.MustCompile(`\?(\d+)`)
+
+// statement gives parameters the form that PostgreSQL takes. There is a small fixed number of statements.
+func (d *db) statement(text string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, ok := d.statements[text]
+	if !ok {
+		out = parameters.ReplaceAllString(text, "$$$1")
+		d.statements[text] = out
+	}
+	return out
+}
+
+func (d *db) migrate(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS file_migrations (name TEXT PRIMARY KEY)`); err != nil {
+			return err
+		}
+		entries, err := migrations.ReadDir("migrations")
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			done, err := tx.Exec(ctx, `INSERT INTO file_migrations (name) VALUES ($1) ON CONFLICT DO NOTHING`, e.Name())
+			if err != nil {
+				return err
+			}
+			if done.RowsAffected() == 0 {
+				continue
+			}
+			text, err := migrations.ReadFile("migrations/" + e.Name())
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, string(text)); err != nil {
+				return fmt.Errorf("migration %s: %w", e.Name(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// Dialect implements [sqlstore.DB].
+func (d *db) Dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		ForUpdate:   " FOR UPDATE",
+		TextsOf:     func(p string) string { return "SELECT json_array_elements_text(" + p + "::text::json)" },
+		NumbersOf:   func(p string) string { return "SELECT json_array_elements_text(" + p + "::text::json)::bigint" },
+		Joined:      func(a, b string) string { return a + " || " + b },
+		MaxKeyBytes: maxKeyBytes,
+	}
+}
+
+// Capabilities implements [sqlstore.DB].
+func (d *db) Capabilities() files.Capabilities {
+	return files.Capabilities{Name: "postgres", GuardsAllWriters: true, ArbitraryNames: true, Shared: true}
+}
+
+// Error implements [sqlstore.DB].
+func (d *db) Error(err error) error { return mapError(err) }
+
+// Exec implements [sqlstore.Querier].
+func (d *db) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	return exec(ctx, d.pool, d.statement(statement), args)
+}
+
+// Query implements [sqlstore.Querier].
+func (d *db) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	return query(ctx, d.pool, d.statement(statement), scan, args)
+}
+
+// Update implements [sqlstore.DB]. The statements of f lock the row of the space; what the database asks to be repeated is repeated.
+func (d *db) Update(ctx context.Context, _ files.Space, f func(context.Context, sqlstore.Querier) error) error {
+	for try := 1; ; try++ {
+		err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("an update panicked: %v", p)
+				}
+			}()
+			return f(ctx, inTx{db: d, tx: tx})
+		})
+		if err == nil || try == maxTries || !repeatable(err) {
+			return err
+		}
+	}
+}
+
+// Close implements [sqlstore.DB].
+func (d *db) Close() error {
+	d.pool.Close()
+	return nil
+}
+
+// inTx runs statements in a transaction.
+type inTx struct {
+	db *db
+	tx pgx.Tx
+}
+
+func (t inTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	return exec(ctx, t.tx, t.db.statement(statement), args)
+}
+
+func (t inTx) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	return query(ctx, t.tx, t.db.statement(statement), scan, args)
+}
+
+// runner is what a pool and a transaction have in common.
+type runner interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func exec(ctx context.Context, r runner, statement string, args []any) (int64, error) {
+	done, err := r.Exec(ctx, statement, args...)
+	return done.RowsAffected(), err
+}
+
+func query(ctx context.Context, r runner, statement string, scan func(sqlstore.Row) error, args []any) error {
+	rows, err := r.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
