@@ -65,7 +65,8 @@ const (
 	ErrorReason_ERROR_REASON_EFFECT_EXPIRED ErrorReason = 17
 	// FAILED_PRECONDITION: the exec has ended. Example: {"exec": "x1"}.
 	ErrorReason_ERROR_REASON_EXEC_ENDED ErrorReason = 18
-	// UNAVAILABLE: the supervisor died with the command: the outcome is unknown. Never repeat it without asking. Example: {"exec": "x1", "effect": "…"}.
+	// FAILED_PRECONDITION: the command ran in a generation that is gone, or its supervisor died with it: its outcome is unknown or void. It is not run again under
+	// this effect id; whoever decides to repeat it takes a new one. Example: {"exec": "x1", "effect": "…", "state": "lost"}.
 	ErrorReason_ERROR_REASON_EXEC_LOST ErrorReason = 19
 	// FAILED_PRECONDITION: the command reads no more input. Example: {"exec": "x1"}.
 	ErrorReason_ERROR_REASON_STDIN_CLOSED ErrorReason = 20

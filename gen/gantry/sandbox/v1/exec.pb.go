@@ -100,7 +100,8 @@ type Command struct {
 	HardLimit *durationpb.Duration `protobuf:"bytes,7,opt,name=hard_limit,json=hardLimit,proto3" json:"hard_limit,omitempty"`
 	// Output that is kept for AttachProcess, in bytes; what is over it is dropped from the middle. 0: 64 MiB, which is also the most.
 	LogBytes int64 `protobuf:"varint,8,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
-	// The call ends when the command has started. It goes on, is listed by ListProcesses, and ends with its main process, its limit, or a signal.
+	// The call ends when the command has started; a stream with start.stdin goes on as long as the client likes. The command goes on, is listed by
+	// ListProcesses, and ends with its main process, its limit, or a signal.
 	Background bool `protobuf:"varint,9,opt,name=background,proto3" json:"background,omitempty"`
 	// Run in a terminal. UNIMPLEMENTED in this version.
 	Terminal *Terminal `protobuf:"bytes,10,opt,name=terminal,proto3" json:"terminal,omitempty"`
