@@ -1,0 +1,132 @@
+package disktree
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+// Children implements [files.Tree].
+func (t *Tree) Children(ctx context.Context, dir fsops.Path, after string, limit int) (files.Page, error) {
+	return t.list(ctx, dir, after, limit, false)
+}
+
+// Below implements [files.Tree].
+func (t *Tree) Below(ctx context.Context, dir fsops.Path, after string, limit int) (files.Page, error) {
+	return t.list(ctx, dir, after, limit, true)
+}
+
+// lister collects one page.
+type lister struct {
+	tree  *Tree
+	after string
+	limit int
+	deep  bool
+	page  files.Page
+}
+
+func (t *Tree) list(ctx context.Context, dir fsops.Path, after string, limit int, deep bool) (files.Page, error) {
+	spelled, ok, err := t.Spell(dir)
+	if err != nil || !ok {
+		return files.Page{}, err
+	}
+	l := &lister{tree: t, after: after, limit: limit, deep: deep}
+	err = l.dir(ctx, spelled)
+	return l.page, err
+}
+
+// item is what a directory contributes at a place in the order of keys: a name, or all that is below a directory.
+type item struct {
+	path  fsops.Path
+	order string // the key, with a slash for what is below
+	entry fs.DirEntry
+}
+
+func (l *lister) dir(ctx context.Context, dir fsops.Path) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := l.tree.readDir(dir)
+	if err != nil {
+		if dir.IsRoot() {
+			return missing(pathError(dir, err))
+		}
+		l.warn(dir, pathError(dir, err))
+		return nil
+	}
+	items := make([]item, 0, len(entries))
+	for _, e := range entries {
+		p := dir.Join(e.Name())
+		if p.Reserved() || l.tree.visible != nil && !l.tree.visible(p) {
+			continue
+		}
+		items = append(items, item{path: p, order: p.Key(), entry: e})
+		if l.deep && e.IsDir() {
+			items = append(items, item{path: p, order: p.Key() + "/"})
+		}
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.order, b.order) })
+	for i, it := range items {
+		if l.page.More {
+			return nil
+		}
+		switch {
+		case it.entry == nil && it.path.Key()+"0" > l.after:
+			if err := l.dir(ctx, it.path); err != nil {
+				return err
+			}
+		case it.entry != nil && it.order > l.after:
+			if i > 0 && items[i-1].order == it.order {
+				l.warn(it.path, fmt.Errorf("the same name in another normal form hides it"))
+				continue
+			}
+			l.add(it)
+		}
+	}
+	return nil
+}
+
+// add takes an entry into the page, if it is a file or a directory.
+func (l *lister) add(it item) {
+	var info fs.FileInfo
+	var err error
+	if it.entry.Type()&fs.ModeSymlink != 0 {
+		info, err = l.tree.root.Stat(it.path.String())
+	} else {
+		info, err = it.entry.Info()
+	}
+	if err != nil {
+		if err := missing(pathError(it.path, err)); err != nil {
+			l.warn(it.path, err)
+		}
+		return
+	}
+	if info.Mode()&fs.ModeType&^fs.ModeDir != 0 {
+		return
+	}
+	if len(l.page.Nodes) == l.limit {
+		l.page.More = true
+		return
+	}
+	l.page.Nodes = append(l.page.Nodes, l.tree.describe(it.path, info))
+}
+
+// warn notes a place that could not be read.
+func (l *lister) warn(p fsops.Path, err error) {
+	const most = 20
+	if len(l.page.Warnings) == most {
+		return
+	}
+	text := err.Error()
+	if known, ok := err.(*errdefs.Error); ok {
+		text = known.Public()
+	}
+	name, _ := fsops.Text(p.String())
+	l.page.Warnings = append(l.page.Warnings, name+": "+text)
+}
