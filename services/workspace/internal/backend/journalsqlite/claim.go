@@ -150,7 +150,8 @@ func (t *tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimReq
 			continue
 		}
 		share := turns.Share(tenant, request.Max-len(claims))
-		ids, err := t.ids("SELECT id FROM threads WHERE owner = 0 AND tenant = ? AND due <= ? AND due < 9223372036854775807 AND need_schema <= ? ORDER BY due LIMIT ?",
+		ids, err := t.ids(`SELECT id FROM threads INDEXED BY threads_turn
+ WHERE owner = 0 AND tenant = ? AND due <= ? AND due < 9223372036854775807 AND need_schema <= ? ORDER BY due LIMIT ?`,
 			tenant, t.now.UnixNano(), request.MaxSchema, share)
 		if err != nil {
 			return nil, err
@@ -178,7 +179,7 @@ func (t *tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimReq
 
 // tenantAt returns the first tenant at or after a name that has threads which are, or will be, due.
 func (t *tx) tenantAt(name string) (tenant string, found bool, err error) {
-	found, err = t.get("SELECT tenant FROM threads WHERE owner = 0 AND due < 9223372036854775807 AND tenant >= ? ORDER BY tenant LIMIT 1",
+	found, err = t.get("SELECT tenant FROM threads INDEXED BY threads_turn WHERE owner = 0 AND due < 9223372036854775807 AND tenant >= ? ORDER BY tenant LIMIT 1",
 		[]any{name}, &tenant)
 	return tenant, found, err
 }

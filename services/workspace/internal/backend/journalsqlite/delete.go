@@ -113,8 +113,8 @@ func (t *tx) removeSome(id int64) (more bool, err error) {
 func (t *tx) removeLog(log int64) (next int64, more bool, err error) {
 	var alive, forks bool
 	var keep, parent int64
-	found, err := t.get(`SELECT alive, parent, coalesce((SELECT max(base) FROM logs f WHERE f.parent = l.id), 0),
- EXISTS (SELECT 1 FROM logs f WHERE f.parent = l.id) FROM logs l WHERE l.id = ?`, []any{log}, &alive, &parent, &keep, &forks)
+	found, err := t.get(`SELECT alive, parent, coalesce((SELECT max(base) FROM logs f WHERE f.parent = l.id AND f.parent > 0), 0),
+ EXISTS (SELECT 1 FROM logs f WHERE f.parent = l.id AND f.parent > 0) FROM logs l WHERE l.id = ?`, []any{log}, &alive, &parent, &keep, &forks)
 	if err != nil || !found || alive {
 		return 0, false, err
 	}

@@ -83,7 +83,7 @@ func (t *tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) e
 			return err
 		}
 	}
-	forks, err := t.ids("SELECT id FROM logs WHERE parent = ? AND base >= ?", log, seq)
+	forks, err := t.ids("SELECT id FROM logs WHERE parent = ? AND parent > 0 AND base >= ?", log, seq)
 	if err != nil {
 		return err
 	}

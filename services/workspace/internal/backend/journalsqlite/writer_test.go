@@ -1,0 +1,45 @@
+package journalsqlite_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+// writer holds a thread and commits to it.
+type writer struct {
+	store journal.Store
+	claim journal.Claim
+	n     int
+}
+
+func newWriter(tb testing.TB, s journal.Store, t identity.Thread) *writer {
+	tb.Helper()
+	owner := journal.Owner{ID: "test/" + t.Session}
+	if _, err := s.Heartbeat(tb.Context(), owner, false); err != nil {
+		tb.Fatal(err)
+	}
+	claim, err := s.Acquire(tb.Context(), t, owner, true)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &writer{store: s, claim: claim}
+}
+
+func (w *writer) batch(payloads ...string) journal.Batch {
+	w.n++
+	b := journal.Batch{Owner: w.claim.Head.Owner.ID, Epoch: w.claim.Head.Epoch, ID: fmt.Sprint("b", w.n), Expected: -1}
+	for i, p := range payloads {
+		b.Events = append(b.Events, journal.Event{Schema: 1, ID: fmt.Sprint(w.n, ".", i), Type: "t", Payload: []byte(p)})
+	}
+	return b
+}
+
+func (w *writer) commit(tb testing.TB, payloads ...string) {
+	tb.Helper()
+	if _, err := w.store.Commit(tb.Context(), w.claim.Head.Thread, w.batch(payloads...)); err != nil {
+		tb.Fatal(err)
+	}
+}
