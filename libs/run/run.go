@@ -115,7 +115,8 @@ func Main[C any](spec Spec[C]) int {
 func Run[C any](ctx context.Context, spec Spec[C], args []string, opts config.Options, w io.Writer) int {
 	var settings struct {
 		Common  `embed:""`
-		Service C `embed:""`
+		Service C    `embed:""`
+		Health  bool `help:"Ask the service that runs with these settings whether it serves, and exit with 0 or 1." hidden:"" env:"-"`
 	}
 	opts.Name, opts.Description = spec.Name, spec.Description
 	opts.Kong = append(opts.Kong, kong.Vars{"address": spec.Address})
@@ -123,7 +124,11 @@ func Run[C any](ctx context.Context, spec Spec[C], args []string, opts config.Op
 	if err == nil {
 		err = validate(settings.Common, settings.Service)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case settings.Health:
+		err = askHealth(ctx, settings.Server.Address)
+	default:
 		err = serve(ctx, spec, settings.Common, settings.Service, w)
 	}
 	if err == nil {

@@ -1,0 +1,25 @@
+package procs
+
+import "path/filepath"
+
+// args are the flags of a service: its address, its data, the others' addresses, and the orchestrator's public keys.
+func (c *Cluster) args(service string) []string {
+	dir := c.Dir(service)
+	keys := filepath.Join(c.cfg.Dir, "keys", "capability-keys.json")
+	args := []string{"--address=" + c.addresses[service]}
+	if service != Orchestrator {
+		args = append(args, "--auth-capability-keys="+keys)
+	}
+	switch service {
+	case Memory:
+		args = append(args, "--filesystem="+c.addresses[Workspace], "--index-dir="+filepath.Join(dir, "index"))
+	case Sandbox:
+		args = append(args, "--dir="+filepath.Join(dir, "state"), "--workspace="+c.addresses[Workspace])
+	case Task:
+		args = append(args, "--database="+filepath.Join(dir, "tasks.db"), "--threads="+c.addresses[Workspace])
+	case Gateway:
+		args = append(args, "--http-address="+c.cfg.HTTPAddress, "--orchestrator="+c.addresses[Orchestrator], "--workspace="+c.addresses[Workspace],
+			"--memory="+c.addresses[Memory], "--sandbox="+c.addresses[Sandbox], "--tasks="+c.addresses[Task])
+	}
+	return args
+}
