@@ -192,10 +192,10 @@ func copyBounded(ctx context.Context, dst io.Writer, src io.Reader, limit int64)
 }
 
 // Append implements [sandbox.Tree]. A write that did not fit is taken back.
-func (r *Root) Append(ctx context.Context, name string, content []byte) (e sandbox.Entry, err error) {
+func (r *Root) Append(ctx context.Context, name string, content []byte, newline bool) (e sandbox.Entry, offset int64, err error) {
 	name, err = clean(name)
 	if err != nil {
-		return e, err
+		return e, 0, err
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -221,12 +221,20 @@ func (r *Root) Append(ctx context.Context, name string, content []byte) (e sandb
 			e = r.entry(name, st)
 			return nil
 		}
-		fd, before, err := r.regular(target, unix.O_WRONLY|unix.O_APPEND)
+		fd, before, err := r.regular(target, unix.O_RDWR|unix.O_APPEND)
 		if err != nil {
 			return err
 		}
 		f := os.NewFile(uintptr(fd), target)
 		defer f.Close()
+		offset = before.Size
+		var last [1]byte
+		if newline && before.Size > 0 {
+			if _, err := f.ReadAt(last[:], before.Size-1); err == nil && last[0] != '\n' {
+				content = append([]byte{'\n'}, content...)
+				offset++
+			}
+		}
 		if _, err := f.Write(content); err != nil {
 			return errors.Join(err, f.Truncate(before.Size))
 		}
@@ -242,5 +250,5 @@ func (r *Root) Append(ctx context.Context, name string, content []byte) (e sandb
 		e = r.entry(name, &st)
 		return nil
 	})
-	return e, translate(name, true, err)
+	return e, offset, translate(name, true, err)
 }

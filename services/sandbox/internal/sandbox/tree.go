@@ -24,8 +24,9 @@ type Tree interface {
 	// Write replaces or creates a file with everything that content holds, atomically: readers see the old or the new bytes. Missing parents
 	// are created. It fails with TOO_LARGE or QUOTA_EXCEEDED and leaves the old file.
 	Write(ctx context.Context, path string, content io.Reader, opt WriteOptions) (Entry, error)
-	// Append adds to the end of a file, creating it. Concurrent appends lose nothing.
-	Append(ctx context.Context, path string, content []byte) (Entry, error)
+	// Append adds to the end of a file, creating it. Concurrent appends lose nothing. With newline, a line feed is put before content when the file is
+	// not empty and does not end with one; offset says where content begins.
+	Append(ctx context.Context, path string, content []byte, newline bool) (e Entry, offset int64, err error)
 	// Remove deletes a file, a link or a directory; a directory that is not empty only when recursive is set.
 	Remove(ctx context.Context, path string, recursive bool) error
 	// Rename moves a path. Without replace an existing target is PATH_EXISTS, also against a concurrent writer.

@@ -116,7 +116,7 @@ var treeCases = []Case{
 			if _, err := tree.Write(bg, p, strings.NewReader("x"), sandbox.WriteOptions{}); reason(err) != "NOT_REGULAR" {
 				tb.Errorf("write of %s: %v", p, err)
 			}
-			if _, err := tree.Append(bg, p, []byte("x")); reason(err) != "NOT_REGULAR" {
+			if _, _, err := tree.Append(bg, p, []byte("x"), false); reason(err) != "NOT_REGULAR" {
 				tb.Errorf("append to %s: %v", p, err)
 			}
 			if st, err := tree.Stat(bg, p); err != nil || st.Kind == 0 || st.Kind == fs.ModeDir {
@@ -172,7 +172,7 @@ var treeCases = []Case{
 		for range 8 {
 			all.Go(func() {
 				for range 25 {
-					if _, err := tree.Append(bg, "log", []byte("line\n")); err != nil {
+					if _, _, err := tree.Append(bg, "log", []byte("line"), true); err != nil {
 						tb.Errorf("append: %v", err)
 					}
 				}
@@ -180,7 +180,7 @@ var treeCases = []Case{
 		}
 		all.Wait()
 		got, _ := get(tree, "log")
-		want(tb, "lines", strings.Count(got, "line\n"), 200)
+		want(tb, "lines", strings.Count(got+"\n", "line\n"), 200)
 	}},
 	{Name: "move and remove", Run: func(tb testing.TB, e *Env) {
 		in := e.New(tb)
