@@ -9,22 +9,22 @@ import (
 
 // ClaimExpired implements [journal.Ownership].
 //
-// Of all callers in this process one looks, and sleeps until the next thread can become due; the others wait for its place. So there is one timer, and one
-// query a change, however many callers there are.
+// Of all callers in this process that know the same schema one looks, and sleeps until the next thread can become due; the others wait for its place. So
+// there is one timer, and one query a change, however many callers there are.
 func (s *Store) ClaimExpired(ctx context.Context, request journal.ClaimRequest) ([]journal.Claim, error) {
 	if err := request.Validate(); err != nil {
 		return nil, err
 	}
-	s.notify.claimer(1)
-	defer s.notify.claimer(-1)
 	if request.MaxWait == 0 {
 		// Not behind those who wait: their place may be taken for long.
 		return s.claim(ctx, request)
 	}
+	queue := s.notify.joinClaims(request.MaxSchema)
+	defer s.notify.leaveClaims(request.MaxSchema)
 	end := time.NewTimer(request.MaxWait)
 	defer end.Stop()
 	select {
-	case <-s.claiming:
+	case <-queue.turn:
 	case <-end.C:
 		return nil, nil
 	case <-ctx.Done():
@@ -32,7 +32,7 @@ func (s *Store) ClaimExpired(ctx context.Context, request journal.ClaimRequest) 
 	case <-s.quit:
 		return nil, errClosed
 	}
-	defer func() { s.claiming <- struct{}{} }()
+	defer func() { queue.turn <- struct{}{} }()
 	for {
 		claims, err := s.claim(ctx, request)
 		if err != nil || len(claims) > 0 {
@@ -44,7 +44,7 @@ func (s *Store) ClaimExpired(ctx context.Context, request journal.ClaimRequest) 
 		}
 		wait := time.NewTimer(next)
 		select {
-		case <-s.notify.claim:
+		case <-queue.wake:
 			wait.Stop()
 		case <-wait.C:
 		case <-end.C:
@@ -85,20 +85,16 @@ func (s *Store) claim(ctx context.Context, request journal.ClaimRequest) ([]jour
 	if err != nil || !work {
 		return nil, err
 	}
-	var claims []journal.Claim
-	err = s.write(ctx, func(t *tx) error {
-		claims = nil
+	return writing(ctx, s, func(t *tx) ([]journal.Claim, error) {
 		owner, err := t.mustLive(request.Owner)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := t.reap(); err != nil {
-			return err
+			return nil, err
 		}
-		claims, err = t.takeDue(&s.turns, owner, request)
-		return err
+		return t.takeDue(&s.turns, owner, request)
 	})
-	return claims, err
 }
 
 // reap judges the owners whose time has run out, and takes threads from those that were judged, those with work first.

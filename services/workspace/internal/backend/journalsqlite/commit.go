@@ -14,23 +14,19 @@ func (s *Store) Commit(ctx context.Context, key identity.Thread, b journal.Batch
 		return journal.Committed{}, err
 	}
 	hash := b.Fingerprint()
-	var out journal.Committed
-	err := s.write(ctx, func(t *tx) error {
+	return writing(ctx, s, func(t *tx) (journal.Committed, error) {
 		r, err := t.committable(key, &b)
 		if err != nil {
-			return err
+			return journal.Committed{}, err
 		}
-		var known bool
-		if out, known, err = t.repeat(r, &b, hash); err != nil || known {
-			return err
+		if out, known, err := t.repeat(r, &b, hash); err != nil || known {
+			return out, err
 		}
 		if err := t.mayCommit(r, &b); err != nil {
-			return err
+			return journal.Committed{}, err
 		}
-		out, err = t.commit(r, key, &b, hash)
-		return err
+		return t.commit(r, key, &b, hash)
 	})
-	return out, err
 }
 
 // committable returns the thread of a commit: FENCED when it was deleted, for its owner held it once.

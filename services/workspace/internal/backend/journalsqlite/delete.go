@@ -9,19 +9,18 @@ import (
 
 // Delete implements [journal.Keeper]. One transaction makes the thread unknown; its rows go in pieces, with room for others' work between them.
 func (s *Store) Delete(ctx context.Context, key identity.Thread) (bool, error) {
-	var id int64
-	err := s.write(ctx, func(t *tx) error {
+	id, err := writing(ctx, s, func(t *tx) (int64, error) {
 		r, err := t.find(key)
 		if err != nil || r == nil {
-			id = 0
-			return err
+			return 0, err
 		}
-		id = r.id
-		return t.remove(r, key)
+		return r.id, t.remove(r, key)
 	})
 	if err != nil || id == 0 {
 		return false, err
 	}
+	// A caller that leaves now must not leave rows behind until the store is opened again.
+	ctx = context.WithoutCancel(ctx)
 	if err := s.finishRemoval(ctx, id); err != nil {
 		return false, err
 	}
@@ -70,16 +69,12 @@ func (s *Store) finishRemovals(ctx context.Context) error {
 
 // finishRemoval removes the rows of a deleted thread, piece by piece.
 func (s *Store) finishRemoval(ctx context.Context, id int64) error {
-	for more := true; more; {
-		err := s.write(ctx, func(t *tx) (err error) {
-			more, err = t.removeSome(id)
-			return err
-		})
-		if err != nil {
+	for {
+		more, err := writing(ctx, s, func(t *tx) (bool, error) { return t.removeSome(id) })
+		if err != nil || !more {
 			return err
 		}
 	}
-	return nil
 }
 
 // removeSome removes up to a piece of the rows of a deleted thread, and says whether there is more.

@@ -14,29 +14,27 @@ func (s *Store) Fork(ctx context.Context, key identity.Thread, at int64, to stri
 	if err := target.Validate(); err != nil {
 		return journal.Head{}, err
 	}
-	var head journal.Head
-	err := s.write(ctx, func(t *tx) error {
+	return writing(ctx, s, func(t *tx) (journal.Head, error) {
 		r, err := t.must(key)
 		if err != nil {
-			return err
+			return journal.Head{}, err
 		}
 		if at < 0 || at > r.seq {
-			return journal.CursorInvalid(at, r.seq)
-		}
-		if at == 0 {
-			at = r.seq
+			return journal.Head{}, journal.CursorInvalid(at, r.seq)
 		}
 		if other, err := t.find(target); err != nil || other != nil {
-			return errOr(err, journal.ThreadExists(target))
+			return journal.Head{}, errOr(err, journal.ThreadExists(target))
 		}
-		made, err := t.fork(r, at, target)
+		last := at
+		if at == 0 {
+			last = r.seq
+		}
+		made, err := t.fork(r, last, target)
 		if err != nil {
-			return err
+			return journal.Head{}, err
 		}
-		head, err = made.head(t.now)
-		return err
+		return made.head(t.now)
 	})
-	return head, err
 }
 
 // fork makes the thread that shares the events of r up to at.

@@ -15,32 +15,30 @@ func (s *Store) Post(ctx context.Context, key identity.Thread, m journal.Mail) (
 	if err := key.Validate(); err != nil {
 		return journal.Head{}, false, err
 	}
-	var (
-		head      journal.Head
-		duplicate bool
-	)
-	err := s.write(ctx, func(t *tx) error {
+	type posted struct {
+		head  journal.Head
+		added bool
+	}
+	out, err := writing(ctx, s, func(t *tx) (out posted, err error) {
 		r, err := t.make(key)
 		if err != nil {
-			return err
+			return out, err
 		}
-		added, err := t.post(r, m)
-		if err != nil {
-			return err
+		if out.added, err = t.post(r, m); err != nil {
+			return out, err
 		}
-		duplicate = !added
-		if added {
+		if out.added {
 			if _, err := t.exec("UPDATE threads SET mail_next = ?, mail_count = ? WHERE id = ?", r.mailNext, r.mailCount, r.id); err != nil {
-				return err
+				return out, err
 			}
 			if err := t.setDue(r); err != nil {
-				return err
+				return out, err
 			}
 		}
-		head, err = r.head(t.now)
-		return err
+		out.head, err = r.head(t.now)
+		return out, err
 	})
-	return head, duplicate, err
+	return out.head, err == nil && !out.added, err
 }
 
 // post adds a message to the mailbox of r, whose counters the caller saves. False: it was there.

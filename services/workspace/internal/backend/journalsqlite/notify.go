@@ -23,10 +23,17 @@ func (t *tx) due() { *t.notes = append(*t.notes, claimNote) }
 type notifier struct {
 	mu      sync.Mutex
 	waiting map[int64]*topic
-	// claim has room for one signal; the one caller that looks for due threads receives it.
-	claim chan struct{}
-	// claims counts callers of ClaimExpired that wait.
-	claims int
+	// claims are the callers of ClaimExpired that wait, by the highest schema they know: what one of them leaves alone the others leave too.
+	claims map[uint32]*claimQueue
+}
+
+// claimQueue is callers of ClaimExpired of whom one looks for due threads.
+type claimQueue struct {
+	// turn holds one token: the place of the one that looks.
+	turn chan struct{}
+	// wake has room for one signal to the one that looks.
+	wake  chan struct{}
+	users int
 }
 
 // topic is the waiters of one thread.
@@ -36,7 +43,7 @@ type topic struct {
 }
 
 func newNotifier() *notifier {
-	return &notifier{waiting: make(map[int64]*topic), claim: make(chan struct{}, 1)}
+	return &notifier{waiting: make(map[int64]*topic), claims: make(map[uint32]*claimQueue)}
 }
 
 // send wakes those whom the notes concern. It never blocks.
@@ -48,9 +55,11 @@ func (n *notifier) send(notes []note) {
 	defer n.mu.Unlock()
 	for _, what := range notes {
 		if what == claimNote {
-			select {
-			case n.claim <- struct{}{}:
-			default:
+			for _, q := range n.claims {
+				select {
+				case q.wake <- struct{}{}:
+				default:
+				}
 			}
 			continue
 		}
@@ -76,14 +85,31 @@ func (n *notifier) all() {
 func (n *notifier) idle() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.waiting) == 0 && n.claims == 0
+	return len(n.waiting) == 0 && len(n.claims) == 0
 }
 
-// claimer counts a caller of ClaimExpired in, and out again.
-func (n *notifier) claimer(by int) {
+// joinClaims takes a caller of ClaimExpired into its queue.
+func (n *notifier) joinClaims(schema uint32) *claimQueue {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.claims += by
+	q := n.claims[schema]
+	if q == nil {
+		q = &claimQueue{turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+		q.turn <- struct{}{}
+		n.claims[schema] = q
+	}
+	q.users++
+	return q
+}
+
+// leaveClaims lets it go.
+func (n *notifier) leaveClaims(schema uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	q := n.claims[schema]
+	if q.users--; q.users == 0 {
+		delete(n.claims, schema)
+	}
 }
 
 // join begins to wait for a thread.

@@ -13,9 +13,7 @@ func (s *Store) Heartbeat(ctx context.Context, owner journal.Owner, leaving bool
 	if err := owner.Validate(); err != nil {
 		return 0, err
 	}
-	expired := false
-	err := s.write(ctx, func(t *tx) error {
-		expired = false
+	expired, err := writing(ctx, s, func(t *tx) (bool, error) {
 		now, state := t.now.UnixNano(), ownerAlive
 		if leaving {
 			state = ownerJudged
@@ -24,20 +22,19 @@ func (s *Store) Heartbeat(ctx context.Context, owner journal.Owner, leaving bool
 		id, alive, err := t.owner(owner.ID)
 		switch {
 		case err != nil:
-			return err
+			return false, err
 		case id == 0:
-			return t.addOwner(owner, state)
+			return false, t.addOwner(owner, state)
 		case !alive && leaving:
-			return nil
+			return false, nil
 		case !alive:
 			// The verdict must stay, so this is no error of the transaction.
-			expired = true
 			t.due()
 			_, err = t.exec("UPDATE owners SET state = max(state, ?) WHERE id = ?", ownerJudged, id)
-			return err
+			return true, err
 		}
 		_, err = t.exec("UPDATE owners SET expire = ?, address = ?, state = ? WHERE id = ?", now+int64(journal.OwnerLife), owner.Address, state, id)
-		return err
+		return false, err
 	})
 	if err == nil && expired {
 		err = journal.OwnerExpired(owner.ID)
@@ -82,23 +79,20 @@ func (s *Store) Acquire(ctx context.Context, key identity.Thread, owner journal.
 	if err := key.Validate(); err != nil {
 		return journal.Claim{}, err
 	}
-	var claim journal.Claim
-	err := s.write(ctx, func(t *tx) error {
+	return writing(ctx, s, func(t *tx) (journal.Claim, error) {
 		id, err := t.mustLive(owner)
 		if err != nil {
-			return err
+			return journal.Claim{}, err
 		}
 		r, err := t.make(key)
 		if err != nil {
-			return err
+			return journal.Claim{}, err
 		}
 		if r.owner != id && r.lives(t.now) && !fence {
-			return journal.Owned(r.holder)
+			return journal.Claim{}, journal.Owned(r.holder)
 		}
-		claim, err = t.acquire(r, id)
-		return err
+		return t.acquire(r, id)
 	})
-	return claim, err
 }
 
 // acquire gives the thread to a live owner.

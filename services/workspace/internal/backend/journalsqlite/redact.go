@@ -12,25 +12,23 @@ func (s *Store) Redact(ctx context.Context, key identity.Thread, seqs []int64, r
 	if err := journal.ValidateRedact(seqs, reason); err != nil {
 		return journal.Redacted{}, err
 	}
-	var out journal.Redacted
-	err := s.write(ctx, func(t *tx) error {
-		out = journal.Redacted{}
+	out, err := writing(ctx, s, func(t *tx) (out journal.Redacted, err error) {
 		r, err := t.must(key)
 		if err != nil {
-			return err
+			return out, err
 		}
 		// The first redacted event of each log: everything that comes after it may repeat it.
 		firsts := make(map[int64]int64)
 		for _, seq := range seqs {
 			if seq < 1 || seq > r.seq {
-				return journal.CursorInvalid(seq, r.seq)
+				return out, journal.CursorInvalid(seq, r.seq)
 			}
 			id, err := t.rowOf(r, seq)
 			if err != nil {
-				return err
+				return out, err
 			}
 			if err := t.bury(id, reason, &out); err != nil {
-				return err
+				return out, err
 			}
 			if log := id >> 32; firsts[log] == 0 || seq < firsts[log] {
 				firsts[log] = seq
@@ -38,10 +36,10 @@ func (s *Store) Redact(ctx context.Context, key identity.Thread, seqs []int64, r
 		}
 		for log, seq := range firsts {
 			if err := t.redactAfter(log, seq, reason, &out); err != nil {
-				return err
+				return out, err
 			}
 		}
-		return nil
+		return out, nil
 	})
 	if err != nil {
 		return journal.Redacted{}, err

@@ -23,12 +23,10 @@ type Store struct {
 	count   int
 	notify  *notifier
 	turns   journal.Turns
-	// claiming holds one token: the caller that looks for due threads. The others of this process wait for it, in order.
-	claiming chan struct{}
-	quit     chan struct{}
-	once     sync.Once
-	work     sync.WaitGroup
-	log      *slog.Logger
+	quit    chan struct{}
+	once    sync.Once
+	work    sync.WaitGroup
+	log     *slog.Logger
 }
 
 var _ journal.Store = (*Store)(nil)
@@ -49,9 +47,8 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	s := &Store{
 		db: db, readers: make(chan *session, cfg.Readers), notify: newNotifier(),
-		turns: journal.Turns{Weight: cfg.Weight}, claiming: make(chan struct{}, 1), quit: make(chan struct{}), log: cfg.Log,
+		turns: journal.Turns{Weight: cfg.Weight}, quit: make(chan struct{}), log: cfg.Log,
 	}
-	s.claiming <- struct{}{}
 	defer func() {
 		if err != nil {
 			s.closeSessions()
@@ -145,6 +142,20 @@ func (s *Store) read(ctx context.Context, f func(*session) error) error {
 // write runs f in the next transaction and returns when that is durable.
 func (s *Store) write(ctx context.Context, f func(*tx) error) error {
 	return failed(s.writer.do(ctx, f, false))
+}
+
+// writing is [Store.write] for an operation with a result. The result is read only when the operation has ended: a caller that gives up leaves
+// it behind running.
+func writing[R any](ctx context.Context, s *Store, f func(*tx) (R, error)) (R, error) {
+	var out, none R
+	err := s.write(ctx, func(t *tx) (err error) {
+		out, err = f(t)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
 }
 
 // isTyped says whether err is one that the caller shall see as it is.

@@ -200,6 +200,30 @@ var claimCases = []Case{
 			tb.Errorf("claimed %q", got)
 		}
 	}},
+	{"claim/old callers do not keep new ones from newer schemas", func(tb testing.TB, open Factory) {
+		e := start(tb, open)
+		e.beat("r1/a", "r2/b")
+		ctx, cancel := context.WithCancel(e.ctx)
+		defer cancel()
+		old := make(chan struct{})
+		go func() {
+			defer close(old)
+			_, _ = e.ClaimExpired(ctx, journal.ClaimRequest{Owner: owner("r1/a"), Max: 1, MaxSchema: 1, MaxWait: journal.MaxClaimWait})
+		}()
+		got := make(chan answer, 1)
+		go func() {
+			claims, err := e.ClaimExpired(ctx, journal.ClaimRequest{Owner: owner("r2/b"), Max: 1, MaxSchema: 2, MaxWait: journal.MaxClaimWait})
+			got <- answer{claims, err}
+		}()
+		b := e.batch(e.begin("s"), "x")
+		b.Events[0].Schema, b.Run, b.Release = 2, run(journal.RunRunning), true
+		e.commit(thread("s"), b)
+		if claims := e.result(got); len(claims) != 1 {
+			tb.Errorf("claimed %q", sessionsOf(claims))
+		}
+		cancel()
+		<-old
+	}},
 	{"claim/a cancelled poll ends", func(tb testing.TB, open Factory) {
 		e := start(tb, open)
 		e.beat("r1/a")

@@ -1,0 +1,257 @@
+package journalsqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
+)
+
+func openAt(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func fresh(t *testing.T) *Store {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "journal.db"))
+}
+
+// block makes the writer wait, so that operations queue up behind, until the returned function is called.
+func block(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	begun, end := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = s.write(context.Background(), func(*tx) error { close(begun); <-end; return nil })
+	}()
+	<-begun
+	return sync.OnceFunc(func() { close(end) })
+}
+
+// queued waits until n operations are in the queue.
+func queued(s *Store, n int) {
+	for {
+		s.writer.mu.Lock()
+		have := len(s.writer.queue)
+		s.writer.mu.Unlock()
+		if have >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestAGroupIsUndoneOneByOne puts operations that succeed, are refused, fail in the store and panic into one transaction: each gets its own answer, and only the
+// good ones leave something.
+func TestAGroupIsUndoneOneByOne(t *testing.T) {
+	s := fresh(t)
+	release := block(t, s)
+	refusal := journal.Owned(journal.Owner{ID: "o"})
+	insert := func(name string, then func(*tx) error) func(*tx) error {
+		return func(t *tx) error {
+			if _, err := t.exec("INSERT INTO owners (name, address, expire, state) VALUES (?, '', 0, 2)", name); err != nil {
+				return err
+			}
+			return then(t)
+		}
+	}
+	ops := map[string]func(*tx) error{
+		"good":    insert("good", func(*tx) error { return nil }),
+		"refused": insert("refused", func(*tx) error { return refusal }),
+		"broken": insert("broken", func(t *tx) error {
+			_, err := t.exec("INSERT INTO owners (id) VALUES ('x')")
+			return err
+		}),
+		"panics": insert("panics", func(*tx) error { panic("a fault") }),
+		"also":   insert("also", func(*tx) error { return nil }),
+	}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	errs := make(map[string]error)
+	for name, op := range ops {
+		wait.Go(func() {
+			err := s.write(context.Background(), op)
+			mu.Lock()
+			defer mu.Unlock()
+			errs[name] = err
+		})
+	}
+	queued(s, len(ops))
+	release()
+	wait.Wait()
+	if errs["good"] != nil || errs["also"] != nil || !errors.Is(errs["refused"], refusal) ||
+		errdefs.ClassOf(errs["broken"]) != errdefs.ErrInternal || errdefs.ClassOf(errs["panics"]) != errdefs.ErrInternal {
+		t.Errorf("answers %v", errs)
+	}
+	for name := range ops {
+		var there bool
+		err := s.read(context.Background(), func(r *session) error {
+			_, err := r.get("SELECT EXISTS (SELECT 1 FROM owners WHERE name = ?)", []any{name}, &there)
+			return err
+		})
+		if want := name == "good" || name == "also"; err != nil || there != want {
+			t.Errorf("%s: there %v, want %v (%v)", name, there, want, err)
+		}
+	}
+}
+
+// TestTheQueueIsBounded fills the queue: what is over is refused at once, a caller that leaves takes its operation along, the rest is done.
+func TestTheQueueIsBounded(t *testing.T) {
+	s := fresh(t)
+	release := block(t, s)
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	ran := false
+	go func() { left <- s.write(ctx, func(*tx) error { ran = true; return nil }) }()
+	queued(s, 1)
+	var wait sync.WaitGroup
+	done := make(chan error, maxQueue)
+	for range maxQueue - 1 {
+		wait.Go(func() { done <- s.write(context.Background(), func(*tx) error { return nil }) })
+	}
+	queued(s, maxQueue)
+	err := s.write(context.Background(), func(*tx) error { return nil })
+	var typed *errdefs.Error
+	if !errors.As(err, &typed) || typed.Class != errdefs.ErrUnavailable || typed.RetryAfter == 0 {
+		t.Errorf("over the bound: %v", err)
+	}
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left: %v", err)
+	}
+	release()
+	wait.Wait()
+	close(done)
+	for err := range done {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ran {
+		t.Error("the operation of the caller that left was run")
+	}
+}
+
+// TestRemovalsAreFinished ends a deletion after its first transaction, as a crash would: the thread is unknown, and opening the store removes the rest.
+func TestRemovalsAreFinished(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	s := openAt(t, path)
+	ctx := context.Background()
+	key := identity.Thread{Tenant: "t", Agent: "a", User: "u", Session: "s"}
+	owner := journal.Owner{ID: "r/a"}
+	if _, err := s.Heartbeat(ctx, owner, false); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Acquire(ctx, key, owner, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		b := journal.Batch{Owner: owner.ID, Epoch: c.Head.Epoch, ID: fmt.Sprint(n), Expected: -1, Mail: []journal.Mail{{ID: fmt.Sprint(n), Kind: "k"}}}
+		for k := range 200 {
+			b.Events = append(b.Events, journal.Event{Schema: 1, ID: fmt.Sprint(n, k), Type: "t", Payload: make([]byte, 10)})
+		}
+		b.Events[0].Payload = make([]byte, journal.InlinePayloadBytes+n+1)
+		if _, err := s.Commit(ctx, key, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = s.write(ctx, func(t *tx) error {
+		r, err := t.must(key)
+		if err != nil {
+			return err
+		}
+		return t.remove(r, key)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Head(ctx, key); errdefs.ReasonOf(err) != journal.ReasonThreadNotFound {
+		t.Errorf("after the first transaction: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path)
+	for _, table := range []string{"threads", "logs", "events", "batches", "mail", "blobs", "blob_data", "blob_refs", "removals"} {
+		var rows int
+		err := s.read(ctx, func(r *session) error {
+			_, err := r.get("SELECT count(*) FROM "+table, nil, &rows)
+			return err
+		})
+		if err != nil || rows != 0 {
+			t.Errorf("%s has %d rows left (%v)", table, rows, err)
+		}
+	}
+}
+
+// TestTenThousandThreads has one owner of ten thousand threads with open runs: one heartbeat keeps them, and when it dies they are all handed out, in
+// attempts that are bounded.
+func TestTenThousandThreads(t *testing.T) {
+	const threads = 10_000
+	s := fresh(t)
+	ctx := context.Background()
+	owner := journal.Owner{ID: "r1/a"}
+	beat := func(o journal.Owner) {
+		if _, err := s.Heartbeat(ctx, o, false); err != nil {
+			t.Error(err)
+		}
+	}
+	var wait sync.WaitGroup
+	for worker := range 50 {
+		wait.Go(func() {
+			for i := worker; i < threads; i += 50 {
+				beat(owner)
+				key := identity.Thread{Tenant: fmt.Sprint("t", i%7), Agent: "a", User: "u", Session: fmt.Sprint(i)}
+				c, err := s.Acquire(ctx, key, owner, false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b := journal.Batch{Owner: owner.ID, Epoch: c.Head.Epoch, ID: "b", Expected: 0, Run: journal.Run{ID: "r", State: journal.RunRunning}}
+				if _, err := s.Commit(ctx, key, b); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	beat(owner)
+	next := journal.Owner{ID: "r2/b"}
+	beat(next)
+	claims, err := s.ClaimExpired(ctx, journal.ClaimRequest{Owner: next, Max: journal.MaxClaims, MaxSchema: 1})
+	if err != nil || len(claims) != 0 {
+		t.Fatalf("%d claims while the owner lives, %v", len(claims), err)
+	}
+	if _, err := s.Heartbeat(ctx, owner, true); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]bool)
+	for len(got) < threads {
+		beat(next)
+		claims, err := s.ClaimExpired(ctx, journal.ClaimRequest{Owner: next, Max: journal.MaxClaims, MaxSchema: 1})
+		if err != nil || len(claims) == 0 {
+			t.Fatalf("after %d threads: %d claims, %v", len(got), len(claims), err)
+		}
+		for _, c := range claims {
+			got[c.Head.Thread.Key()] = true
+			if c.Head.Epoch != 2 || c.Previous.ID != owner.ID {
+				t.Fatalf("claim %+v", c)
+			}
+		}
+	}
+}
