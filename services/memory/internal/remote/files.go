@@ -163,7 +163,7 @@ func (f *Files) Write(ctx context.Context, id string, changes []memory.Change) (
 			req.Changes = append(req.Changes, &filesystemv1.FileChange{Change: &filesystemv1.FileChange_Write{Write: writeOf(c)}})
 		}
 		answer, err := f.client.ApplyChanges(under(ctx, id), req)
-		err = failure(err)
+		err = writeFailure(err)
 		if err == nil {
 			return answer.GetCursor(), nil
 		}
@@ -176,11 +176,19 @@ func (f *Files) Write(ctx context.Context, id string, changes []memory.Change) (
 	for _, c := range changes {
 		answer, err := f.client.Write(under(ctx, effect.Derive(id, c.Path)), writeOf(c))
 		if err != nil {
-			return "", failure(err)
+			return "", writeFailure(err)
 		}
 		cursor = answer.GetCursor()
 	}
 	return cursor, nil
+}
+
+// writeFailure is failure for a write, where a file that is gone is one that has changed.
+func writeFailure(err error) error {
+	if err = failure(err); errors.Is(err, memory.ErrNoFile) {
+		return fmt.Errorf("%w: %w", memory.ErrChanged, err)
+	}
+	return err
 }
 
 func writeOf(c memory.Change) *filesystemv1.WriteRequest {

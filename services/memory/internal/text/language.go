@@ -51,10 +51,10 @@ var languages = []language{
 		от по при с со так такои там то только ты у уже что чтобы это я`)},
 }
 
-// detect gives the languages that a text is most likely in, at most two; a short text may be in any.
-func detect(s string) []int {
-	counts := make([]int, len(languages))
-	total, latin := 0, false
+// count counts, for each language, the most common words of it that stand in a text, and says whether the text has Latin letters.
+func count(s string) (counts []int, latin bool) {
+	counts = make([]int, len(languages))
+	total := 0
 	runs(s, func(r run) bool {
 		if r.kind != runWord {
 			return true
@@ -72,6 +72,12 @@ func detect(s string) []int {
 		total++
 		return total < 400
 	})
+	return counts, latin
+}
+
+// detect gives the languages that a text is most likely in, at most two; a short text may be in any.
+func detect(s string) []int {
+	counts, latin := count(s)
 	best, second := -1, -1
 	for i, n := range counts {
 		switch {
@@ -107,12 +113,22 @@ func stems(word string, in []int) []string {
 	return out
 }
 
-// stopWord says whether a folded word is one of the most common of any language.
-func stopWord(w string) bool {
-	for i := range languages {
-		if languages[i].stop[w] {
-			return true
+// stopWords gives a test for words of a text that are so common that they tell nothing. A word of one language may be a common one of another ("die", "door"), so
+// beside English only languages count that the text shows by two words at least.
+func stopWords(s string) func(word string) bool {
+	counts, _ := count(s)
+	var in []map[string]bool
+	for i, n := range counts {
+		if i == 0 || n >= 2 && n >= counts[0] {
+			in = append(in, languages[i].stop)
 		}
 	}
-	return false
+	return func(word string) bool {
+		for _, stop := range in {
+			if stop[word] {
+				return true
+			}
+		}
+		return false
+	}
 }

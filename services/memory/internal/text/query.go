@@ -51,6 +51,7 @@ func (q Query) Informative() []Term {
 func ParseQuery(s string) Query {
 	var q Query
 	count := 0
+	stop := stopWords(s)
 	runs(s, func(r run) bool {
 		if count >= MaxQueryTerms {
 			q.Cut = true
@@ -64,7 +65,7 @@ func ParseQuery(s string) Query {
 			}
 		}
 		if r.kind == runWord {
-			t.Stop = stopWord(t.Word)
+			t.Stop = stop(t.Word)
 			t.Stems = stems(t.Word, candidates(t.Word))
 		} else {
 			t.Singles, t.Pairs = grams(part)

@@ -46,10 +46,16 @@ func Analyze(s string) Terms {
 	return t
 }
 
-// foldWord folds a word and takes the possessive off, so that "Ana's" is "ana".
+// elided are the words of French and Italian that lose their vowel before the next word and stick to it.
+var elided = set("l d j n s c m t qu lorsqu puisqu jusqu un dell nell all sull dall quell")
+
+// foldWord folds a word and takes off the possessive, so that "Ana's" is "ana", and what is elided, so that "l'hôtel" is "hotel".
 func foldWord(s string) string {
 	w := strings.ReplaceAll(Fold(s), "’", "'")
 	w = strings.TrimSuffix(w, "'s")
+	if before, after, ok := strings.Cut(w, "'"); ok && elided[before] && len(after) > 1 {
+		w = after
+	}
 	return clip(strings.ReplaceAll(w, "'", ""))
 }
 
@@ -142,9 +148,7 @@ func humps(s string) []string {
 		if start >= 0 && i > 0 {
 			prev := runes[i-1]
 			next := i+1 < len(runes) && unicode.IsLower(runes[i+1])
-			border := unicode.IsUpper(r) && (unicode.IsLower(prev) || unicode.IsUpper(prev) && next) ||
-				unicode.IsDigit(r) != unicode.IsDigit(prev)
-			if border {
+			if unicode.IsUpper(r) && (unicode.IsLower(prev) || unicode.IsUpper(prev) && next) {
 				humped = true
 				cut(i)
 			}
