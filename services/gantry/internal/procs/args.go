@@ -6,11 +6,12 @@ import "path/filepath"
 func (c *Cluster) args(service string) []string {
 	dir := c.Dir(service)
 	keys := filepath.Join(c.cfg.Dir, "keys", "capability-keys.json")
-	args := []string{"--address=" + c.addresses[service]}
-	if service != Orchestrator {
-		args = append(args, "--auth-capability-keys="+keys)
-	}
+	args := []string{"--address=" + c.addresses[service], "--auth-capability-keys=" + keys}
 	switch service {
+	case Orchestrator:
+		args = append(args, "--replica=orchestrator", "--workspace-address="+c.addresses[Workspace], "--memory-address="+c.addresses[Memory],
+			"--sandbox-address="+c.addresses[Sandbox], "--tasks-address="+c.addresses[Task],
+			"--capability-key="+filepath.Join(dir, "capability.pem"), "--capability-key-set="+keys, "--model="+c.cfg.Model)
 	case Memory:
 		args = append(args, "--filesystem="+c.addresses[Workspace], "--index-dir="+filepath.Join(dir, "index"))
 	case Sandbox:
