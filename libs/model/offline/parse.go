@@ -30,6 +30,14 @@ type parser struct {
 	lits  *masked
 	// work bounds the clauses that are tried, so that no text makes parsing slow.
 	work int
+	// What was tried once is not tried again: the ways to cut a sentence share their ends.
+	clauses, splits map[string]reading
+}
+
+// reading is what came of a piece of text.
+type reading struct {
+	actions []action
+	ok      bool
 }
 
 // names holds what the request says exists; the grammar accepts some phrases only for existing names.
@@ -39,7 +47,8 @@ type names struct {
 
 const (
 	maxInstruction = 32 << 10 // characters that are read as an instruction; more of it is material
-	maxWork        = 2000     // clauses that are tried in one instruction
+	maxWork        = 400      // clauses that are tried in one instruction
+	maxClause      = 1500     // bytes of one clause, literals not counted
 	maxActions     = 64
 )
 
@@ -49,7 +58,7 @@ func parse(text string, n names) []action {
 	if len(m.text) > maxInstruction {
 		m.text = m.text[:strings.LastIndexAny(m.text[:maxInstruction], " \n")+1]
 	}
-	p := &parser{names: n, lits: m, work: maxWork}
+	p := &parser{names: n, lits: m, work: maxWork, clauses: map[string]reading{}, splits: map[string]reading{}}
 	var out []action
 	lines := joinLiterals(strings.Split(strings.ReplaceAll(m.text, "\r\n", "\n"), "\n"))
 	for i := 0; i < len(lines) && len(out) < maxActions; i++ {
@@ -153,6 +162,8 @@ var abbreviation = regexp.MustCompile(`(?:^|\s)(?i:[a-z]|mr|mrs|ms|dr|st|no|vs|e
 
 func abbreviated(before []rune) bool { return abbreviation.MatchString(string(before)) }
 
+var dangling = regexp.MustCompile(`(?i)[,;]?(?: (?:and|then|und|dann))+[.,]?$`)
+
 // connectors stand between two steps. strong ones always part them, weak ones only if both sides make sense.
 var (
 	strongRE = regexp.MustCompile(`(?i),? (?:and )?then |,? and (?:after that|afterwards|finally|also|next),? |, (?:after that|afterwards|finally|next),? |; ?|(?:,| und)? (?:dann|danach|anschließend) |[，,]?(?:然后|接着|随后|最后|之后)[，,]?|[，,](?:再|并且|并|同时|另外)`)
@@ -163,7 +174,7 @@ var (
 
 // sequence reads a sentence of one step or more.
 func (p *parser) sequence(s string) []action {
-	s = strings.TrimSpace(s)
+	s = dangling.ReplaceAllString(strings.TrimSpace(s), "")
 	if out, ok := p.split(s); ok {
 		return out
 	}
@@ -226,6 +237,18 @@ func (p *parser) question(s string) action {
 // split parts a sentence into steps that all make sense; ok is false if there is no such way.
 func (p *parser) split(s string) ([]action, bool) {
 	s = strings.TrimSpace(s)
+	r, known := p.splits[s]
+	if !known {
+		r.actions, r.ok = p.cut(s)
+		p.splits[s] = r
+	}
+	return append([]action(nil), r.actions...), r.ok
+}
+
+func (p *parser) cut(s string) ([]action, bool) {
+	if p.work <= 0 {
+		return nil, false
+	}
 	for _, re := range []*regexp.Regexp{strongRE, commaRE} {
 		for _, cut := range re.FindAllStringIndex(s, -1) {
 			l, ok := p.clause(s[:cut[0]])
@@ -278,10 +301,20 @@ var (
 
 // clause reads one step.
 func (p *parser) clause(s string) (action, bool) {
-	if p.work--; p.work < 0 {
-		return action{}, false
-	}
 	s = strings.TrimSpace(s)
+	r, known := p.clauses[s]
+	if !known {
+		if p.work--; p.work < 0 || len(s) > maxClause {
+			return action{}, false
+		}
+		a, ok := p.step(s)
+		r = reading{[]action{a}, ok}
+		p.clauses[s] = r
+	}
+	return r.actions[0], r.ok
+}
+
+func (p *parser) step(s string) (action, bool) {
 	written := s
 	asks := isQuestion(s)
 	s = contracted.ReplaceAllString(s, "$1 is ")
