@@ -73,7 +73,16 @@ func (m *Manager) newActor(key identity.Thread, thread *journal.Thread, drain <-
 
 // context is that of calls on behalf of the run: it ends when the thread is lost.
 func (a *actor) context() context.Context {
-	return credential.NewContext(identity.NewContext(a.thread.Context(), a.identity), a.credential)
+	return credential.NewContext(a.withIdentity(a.identity), a.credential)
+}
+
+// withIdentity is the thread's context with an identity, and with the run's bucket where that does not follow from it.
+func (a *actor) withIdentity(id identity.Identity) context.Context {
+	ctx := identity.NewContext(a.thread.Context(), id)
+	if a.bucket != (identity.Bucket{}) {
+		ctx = identity.NewBucketContext(ctx, a.bucket)
+	}
+	return ctx
 }
 
 // restore folds the journal and takes over the run that it finds open.

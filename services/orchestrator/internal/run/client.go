@@ -39,8 +39,10 @@ func (m *Manager) submit(ctx context.Context, id identity.Identity, in *orchestr
 	if err != nil {
 		return Started{}, err
 	}
-	if err := m.admit(key); err != nil {
-		return Started{}, err
+	if child == nil { // a task was admitted when it was leased
+		if err := m.admit(key); err != nil {
+			return Started{}, err
+		}
 	}
 	request := in.GetRequestId()
 	if request == "" {

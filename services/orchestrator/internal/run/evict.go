@@ -9,6 +9,7 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/effect"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
 )
 
@@ -36,7 +37,7 @@ func (a *actor) evict(c *loop.Call, r *threadv1.ToolResult) {
 	id := a.identity
 	id.Effect = effect.Derive(c.Dispatched.GetEffect(), "evict")
 	path := evictDir + identity.EncodeSegment(a.state.Run.ID) + "/" + fmt.Sprintf("%d.%d.txt", a.state.Run.Step, c.Ordinal)
-	_, err := a.m.files.Write(identity.NewContext(a.context(), id), &fsv1.WriteRequest{Path: path, Content: []byte(r.GetText())})
+	_, err := a.m.files.Write(credential.NewContext(a.withIdentity(id), a.credential), &fsv1.WriteRequest{Path: path, Content: []byte(r.GetText())})
 	if err != nil {
 		a.log.Warn("a large result could not be put into a file and stays whole", "tool", r.GetName(), "path", path, "error", err)
 		return

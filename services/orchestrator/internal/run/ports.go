@@ -43,6 +43,8 @@ type Child struct {
 	Subagent    string           `json:"subagent,omitempty"`
 	Label       string           `json:"label,omitempty"`
 	Depth       int              `json:"depth,omitempty"`
+	// Shared: the child works in the parent's bucket; else in a session bucket of its own.
+	Shared bool `json:"shared,omitempty"`
 	// Tools is the parent's list: the child has at most these. Nil: not narrowed.
 	Tools []string `json:"tools,omitempty"`
 	// Mode and Rules are the parent's policy, the child's ceiling.
@@ -87,8 +89,6 @@ type Kit interface {
 	Compaction() Compaction
 	// Notices are problems of the definition that a person should know.
 	Notices() []*threadv1.NoticeShown
-	// Verbs are those that the run's capability has.
-	Verbs() []string
 }
 
 // Compaction are the settings of compaction. Zero fields have their defaults.

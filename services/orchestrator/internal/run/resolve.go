@@ -26,6 +26,8 @@ func (a *actor) resolve(c *loop.Call, ans answer, who string) error {
 		p.Resolution = loop.Skip
 	case "fail":
 		p.Resolution = loop.Fail
+	case "expired":
+		p.Resolution = loop.Expired
 	case "result":
 		p.Resolution, p.Result = loop.AnsweredR, &threadv1.ToolResult{}
 		if err := proto.Unmarshal(ans.Result, p.Result); err != nil {

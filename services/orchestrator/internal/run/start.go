@@ -216,3 +216,5 @@ func labelOf(s loop.Settings) string {
 	}
 	return data.Child.Subagent
 }
+
+func emptyInput() *orchestratorv1.RunInput { return &orchestratorv1.RunInput{} }

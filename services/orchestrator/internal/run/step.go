@@ -56,11 +56,18 @@ func (a *actor) send(final bool, attempt int32) error {
 	}
 	req.Model = resolved.Name
 	manifest.Model = resolved.Ref
-	if err := a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_StepStarted{StepStarted: &threadv1.StepStarted{}}},
-		&threadv1.EventPayload{Kind: &threadv1.EventPayload_RequestPrepared{RequestPrepared: manifest}}); err != nil {
-		return err
-	}
 	r := a.state.Run
+	step := r.Step
+	if r.Model == nil {
+		step++
+	}
+	for _, p := range []*threadv1.EventPayload{
+		{Kind: &threadv1.EventPayload_StepStarted{StepStarted: &threadv1.StepStarted{}}}, {Kind: &threadv1.EventPayload_RequestPrepared{RequestPrepared: manifest}},
+	} {
+		if err := a.stageFor(r.ID, r.TurnID, step, p); err != nil {
+			return err
+		}
+	}
 	message := fmt.Sprintf("%s/m%d", r.ID, r.Step)
 	if err := a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_ModelDispatched{ModelDispatched: &threadv1.ModelDispatched{
 		MessageId: message, Attempt: attempt, Model: resolved.Ref,

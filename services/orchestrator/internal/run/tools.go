@@ -13,7 +13,6 @@ import (
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/effect"
-	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
@@ -105,7 +104,7 @@ func (a *actor) tellTool(news toolNews) {
 func (a *actor) callContext(c *loop.Call, t tool.Tool) context.Context {
 	id := a.identity
 	id.Effect = c.Dispatched.GetEffect()
-	ctx := identity.NewContext(a.thread.Context(), id)
+	ctx := a.withIdentity(id)
 	if a.credential == nil {
 		return ctx
 	}

@@ -68,7 +68,7 @@ func stamp(t time.Time) *timestamppb.Timestamp {
 
 // runTypes are the events from which runs can be shown without the rest of the journal.
 var runTypes = []string{
-	"run/started", "run/ended", "request/prepared", "model/dispatched", "model/ended", "tool/ended", "interaction/requested", "interaction/resolved", "cancel/requested",
+	"run/started", "run/ended", "request/prepared", "model/ended", "interaction/requested", "interaction/resolved", "cancel/requested",
 }
 
 // Views collects the runs of a thread from its events.
@@ -117,8 +117,6 @@ func (v *Views) fold(r *orchestratorv1.Run, ev *threadv1.Event) {
 		}
 		return
 	case *threadv1.EventPayload_RequestPrepared:
-		r.Steps = ev.GetStep() + 1
-	case *threadv1.EventPayload_ModelDispatched:
 		r.Steps = ev.GetStep()
 	case *threadv1.EventPayload_ModelEnded:
 		loop.AddUsage(r.Usage, p.ModelEnded.GetUsage())

@@ -25,6 +25,9 @@ const (
 // Send hands one message to a watcher. An error ends the watch.
 type Send func(*orchestratorv1.RunEvent) error
 
+// Attach is what to watch of a run that exists.
+func Attach(r *orchestratorv1.Run, after int64) Started { return Started{Run: r, After: after} }
+
 // Watch sends what a run did after a sequence and then what it does, and ends with exactly one terminal message. The thread is that of the context's identity.
 // It returns the run as it ended.
 func (m *Manager) Watch(ctx context.Context, started Started, send Send) (*orchestratorv1.Run, error) {
@@ -32,7 +35,12 @@ func (m *Manager) Watch(ctx context.Context, started Started, send Send) (*orche
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{m: m, ctx: ctx, key: key, run: started.Run.GetId(), steered: started.Steered, own: started.own, last: started.After, send: send, offsets: map[offsetKey]int64{}}
+	w := &watcher{
+		m: m, ctx: ctx, key: key, run: started.Run.GetId(), steered: started.Steered, own: started.own, last: started.After, mute: started.After, send: send, offsets: map[offsetKey]int64{},
+	}
+	if r := started.Run; r.GetLastSeq() > 0 && r.GetLastSeq() <= w.last && outcomes[r.GetState()] != "" {
+		w.last = r.GetLastSeq() - 1 // everything was sent but the terminal message
+	}
 	for {
 		done, err := w.round()
 		if err != nil {
@@ -53,6 +61,7 @@ type watcher struct {
 	steered string // the message that must have been taken in
 	own     string // the run that the message starts when it came too late
 	last    int64
+	mute    int64 // events up to this one were sent before
 	send    Send
 	// end is the terminal event of the run when nothing of the run followed it.
 	end     *threadv1.Event
@@ -166,6 +175,9 @@ func (w *watcher) event(ev *threadv1.Event) error {
 	w.end = nil
 	if p.GetRunEnded() != nil && w.steered == "" {
 		w.end = ev
+	}
+	if ev.GetSeq() <= w.mute {
+		return nil
 	}
 	return w.send(&orchestratorv1.RunEvent{RunId: w.run, Item: &orchestratorv1.RunEvent_Event{Event: ev}})
 }

@@ -1,0 +1,109 @@
+package run
+
+import (
+	"context"
+	"strings"
+
+	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/compact"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
+)
+
+// Load reads the projection of the thread of the context's identity. A thread without a journal is empty.
+func (m *Manager) Load(ctx context.Context) (*loop.Thread, error) {
+	t := &loop.Thread{}
+	_, err := journal.Scan(ctx, m.threads, &threadv1.ScanRequest{}, t.Apply)
+	if notFound(err) {
+		return t, nil
+	}
+	return t, err
+}
+
+// Compact summarises the front of a thread that has no working run. Nil: there was nothing to do.
+func (m *Manager) Compact(ctx context.Context, id identity.Identity, keep int) (*threadv1.CompactionApplied, error) {
+	key, err := id.Thread()
+	if err != nil {
+		return nil, err
+	}
+	if a, _ := m.actorOf(key); a != nil {
+		return nil, threadBusy(a.view.Load().GetId())
+	}
+	head, err := m.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if head.GetSeq() == 0 {
+		return nil, errdefs.New(errdefs.ErrNotFound, threadDomain, "THREAD_NOT_FOUND", "the thread has no journal").With("session", key.Session)
+	}
+	if head.GetOpenRunId() != "" {
+		return nil, threadBusy(head.GetOpenRunId())
+	}
+	thread, err := m.owner.Acquire(identity.NewContext(ctx, id), false)
+	if err != nil {
+		return nil, err
+	}
+	a := m.newActor(key, thread, m.drain, make(chan struct{}, 1))
+	defer a.hub.close()
+	a.identity = id
+	applied, err := a.compactNow(ctx, keep)
+	if rerr := thread.Release(); err == nil {
+		err = rerr
+	}
+	m.Wake(key) // for mail that came meanwhile
+	return applied, err
+}
+
+func (a *actor) compactNow(ctx context.Context, keep int) (*threadv1.CompactionApplied, error) {
+	if err := a.restore(); err != nil {
+		return nil, err
+	}
+	if err := a.setUp(emptyInput(), nil, "", ""); err != nil {
+		return nil, err
+	}
+	kit, err := a.m.kits.Kit(a.context(), a.kitFacts(""))
+	if err != nil {
+		return nil, err
+	}
+	a.kit = kit
+	name, _ := kit.Models()
+	resolved, err := a.m.models.Resolve(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	done, err := a.compact(resolved, compact.TriggerRequested, keep)
+	if err != nil {
+		return nil, err
+	}
+	var applied *threadv1.CompactionApplied
+	for _, ev := range a.batch.Events {
+		if c := ev.GetPayload().GetCompactionApplied(); c != nil {
+			applied = c
+		}
+	}
+	if err := a.flush(false); err != nil || !done {
+		return nil, err
+	}
+	return applied, nil
+}
+
+func threadBusy(run string) error {
+	return errdefs.New(errdefs.ErrAborted, Domain, "THREAD_BUSY", "the thread has a run").With("run_id", run)
+}
+
+// Forget drops what this replica remembers of the thread of the context's identity: it was deleted, and a new one of that name has nothing to do with it.
+func (m *Manager) Forget(ctx context.Context) {
+	key, err := identity.ThreadFromContext(ctx)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := range m.ended {
+		if strings.HasPrefix(at, key.Key()+"\x00") {
+			delete(m.ended, at)
+		}
+	}
+}
