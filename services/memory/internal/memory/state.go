@@ -124,21 +124,29 @@ func (s *Service) pending(ctx context.Context, st state) (entries []ledgerEntry,
 	return entries, next, more, nil
 }
 
-// handled gives the facts that MEMORY.md or the overflow were made from, with the time of the newest: after a crash before the watermark they are not merged twice.
+// handled gives the facts that lines of MEMORY.md or the overflow were made from, with the time of the newest: after a crash before the watermark they are not merged
+// twice. Records count only with their lines, since they are written first.
 func (s *Service) handled(ctx context.Context, files map[string]File) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
 	for path := range files {
 		if !isMemory(path) || ledgerName.MatchString(path) || files[recordPath(path)].Path == "" {
 			continue
 		}
+		content, info, err := s.files.Read(ctx, path)
+		if errors.Is(err, ErrNoFile) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
 		records, _, err := s.readRecords(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range records {
-			for _, id := range r.From {
-				if r.Time.After(out[id]) || out[id].IsZero() {
-					out[id] = r.Time
+		for _, st := range s.statements(path, string(content), records, info.ModTime) {
+			for _, id := range st.From {
+				if at, known := out[id]; !known || st.Time.After(at) {
+					out[id] = st.Time
 				}
 			}
 		}
