@@ -11,6 +11,7 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/client"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/libs/inproc"
 	"github.com/gantry-agents/gantry/libs/middleware"
 	"github.com/gantry-agents/gantry/libs/server"
@@ -42,8 +43,8 @@ func dial(tb testing.TB, target string, network *inproc.Network) grpc.ClientConn
 	return conn
 }
 
-// serve starts a server on a fresh store; wrap, if not nil, comes before its handlers.
-func serve(tb testing.TB, wrap grpc.UnaryServerInterceptor) grpc.ClientConnInterface {
+// serve starts a server on a fresh store, with a fault if there is one.
+func serve(tb testing.TB, fault fault) grpc.ClientConnInterface {
 	tb.Helper()
 	store, err := journalsqlite.Open(tb.Context(), journalsqlite.Config{Path: filepath.Join(tb.TempDir(), "journal.db")})
 	if err != nil {
@@ -63,7 +64,11 @@ func serve(tb testing.TB, wrap grpc.UnaryServerInterceptor) grpc.ClientConnInter
 	if err != nil {
 		tb.Fatal(err)
 	}
-	threadv1.RegisterThreadServiceServer(s.Registrar(), wrapped{thread.New(store), wrap})
+	var service threadv1.ThreadServiceServer = thread.New(store)
+	if fault != nil {
+		service = broken{service, fault}
+	}
+	threadv1.RegisterThreadServiceServer(s.Registrar(), service)
 	if err := s.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
@@ -71,42 +76,48 @@ func serve(tb testing.TB, wrap grpc.UnaryServerInterceptor) grpc.ClientConnInter
 	return dial(tb, "memory:thread", network)
 }
 
-// wrapped lets a test come between the chain and the server.
-type wrapped struct {
+// fault is something wrong with commits: it may change the request and the context, and ask the server.
+type fault func(ctx context.Context, s threadv1.ThreadServiceServer, r *threadv1.CommitRequest) context.Context
+
+// broken is a right server with a fault in front of it.
+type broken struct {
 	threadv1.ThreadServiceServer
-	wrap grpc.UnaryServerInterceptor
+	fault fault
 }
 
-func (w wrapped) Commit(ctx context.Context, r *threadv1.CommitRequest) (*threadv1.CommitResponse, error) {
-	if w.wrap == nil {
-		return w.ThreadServiceServer.Commit(ctx, r)
-	}
-	out, err := w.wrap(ctx, r, nil, func(ctx context.Context, r any) (any, error) {
-		return w.ThreadServiceServer.Commit(ctx, r.(*threadv1.CommitRequest))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out.(*threadv1.CommitResponse), nil
+func (b broken) Commit(ctx context.Context, r *threadv1.CommitRequest) (*threadv1.CommitResponse, error) {
+	return b.ThreadServiceServer.Commit(b.fault(ctx, b.ThreadServiceServer, r), r)
 }
 
 func TestTheSuiteNotices(t *testing.T) {
-	for name, fault := range map[string]func(*threadv1.CommitRequest){
-		"consumes nothing":     func(r *threadv1.CommitRequest) { r.ConsumedMessageIds = nil },
-		"loses events":         func(r *threadv1.CommitRequest) { r.Events = r.Events[:len(r.Events)/2] },
-		"ignores the sequence": func(r *threadv1.CommitRequest) { r.ExpectedSeq = -1 },
-		"never releases":       func(r *threadv1.CommitRequest) { r.Release = false },
-		"drops timers":         func(r *threadv1.CommitRequest) { r.Mail = nil },
+	change := func(f func(*threadv1.CommitRequest)) fault {
+		return func(ctx context.Context, _ threadv1.ThreadServiceServer, r *threadv1.CommitRequest) context.Context {
+			f(r)
+			return ctx
+		}
+	}
+	for name, fault := range map[string]fault{
+		"consumes nothing":     change(func(r *threadv1.CommitRequest) { r.ConsumedMessageIds = nil }),
+		"loses events":         change(func(r *threadv1.CommitRequest) { r.Events = r.Events[:len(r.Events)/2] }),
+		"ignores the sequence": change(func(r *threadv1.CommitRequest) { r.ExpectedSeq = -1 }),
+		"never releases":       change(func(r *threadv1.CommitRequest) { r.Release = false }),
+		"drops timers":         change(func(r *threadv1.CommitRequest) { r.Mail = nil }),
+		"ignores the epoch": func(ctx context.Context, s threadv1.ThreadServiceServer, r *threadv1.CommitRequest) context.Context {
+			if h, err := s.Head(ctx, &threadv1.HeadRequest{}); err == nil && h.GetHead().GetOwner().GetId() != "" {
+				r.Epoch, r.OwnerId = h.GetHead().GetEpoch(), h.GetHead().GetOwner().GetId()
+			}
+			return ctx
+		},
+		"ignores the user": func(ctx context.Context, _ threadv1.ThreadServiceServer, _ *threadv1.CommitRequest) context.Context {
+			id, _ := identity.FromContext(ctx)
+			id.User = "everybody"
+			return identity.NewContext(ctx, id)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failures := testkit.Failures(func(t testkit.T) {
-				threadtest.Run(t, func(tb testing.TB) grpc.ClientConnInterface {
-					return serve(tb, func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-						fault(r.(*threadv1.CommitRequest))
-						return next(ctx, r)
-					})
-				})
+				threadtest.Run(t, func(tb testing.TB) grpc.ClientConnInterface { return serve(tb, fault) })
 			})
 			if len(failures) == 0 {
 				t.Error("the suite passes a service that is broken")

@@ -11,7 +11,8 @@ import (
 //
 // For every method: a change is durable when the method returns without an error, and not made at all when it returns one of the typed errors of this
 // package; after a context's error or UNAVAILABLE it may or may not have been made, and a repeat is harmless. Operations have a total order
-// and take the time at which the store accepted them, which never runs backwards while it is open. Limits (limits.go) are checked and their error is TOO_LARGE, or
+// and take the time at which the store accepted them, which runs backwards only
+// when the clock is set back by more than a second. Limits (limits.go) are checked and their error is TOO_LARGE, or
 // INVALID_ARGUMENT for what no caller may send. Nothing of one thread, user or tenant is ever visible through the key of another one.
 // After Close every method is UNAVAILABLE.
 type Store interface {

@@ -16,6 +16,8 @@ const (
 	reapChunk = 1000
 	// ownerMemory is how long a dead owner is remembered, and refused.
 	ownerMemory = 24 * time.Hour
+	// maxHold is how far the clock may run back without being noticed.
+	maxHold = time.Second
 	// lookAhead bounds the events that one page looks at when most are filtered out.
 	lookAhead = 4096
 )

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
@@ -195,6 +196,64 @@ func TestRemovalsAreFinished(t *testing.T) {
 		if err != nil || rows != 0 {
 			t.Errorf("%s has %d rows left (%v)", table, rows, err)
 		}
+	}
+}
+
+// TestAClockThatIsSetBack has a clock that was an hour ahead: neither timers nor expiries wait for that hour to come again.
+func TestAClockThatIsSetBack(t *testing.T) {
+	clock := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	var mu sync.Mutex
+	move := func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		clock = clock.Add(d)
+	}
+	s, err := Open(context.Background(), Config{Path: filepath.Join(t.TempDir(), "journal.db"), Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return clock
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	old, next := journal.Owner{ID: "r1/a"}, journal.Owner{ID: "r2/b"}
+	beat := func(o journal.Owner) {
+		t.Helper()
+		if _, err := s.Heartbeat(ctx, o, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := identity.Thread{Tenant: "t", Agent: "a", User: "u", Session: "s"}
+	move(time.Hour)
+	beat(old)
+	c, err := s.Acquire(ctx, key, old, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := journal.Batch{Owner: old.ID, Epoch: c.Head.Epoch, ID: "b", Expected: 0, Run: journal.Run{ID: "r", State: journal.RunRunning}}
+	if _, err := s.Commit(ctx, key, b); err != nil {
+		t.Fatal(err)
+	}
+	move(-time.Hour)
+	beat(next)
+	move(journal.OwnerLife - 1)
+	beat(next)
+	claim := func() int {
+		t.Helper()
+		claims, err := s.ClaimExpired(ctx, journal.ClaimRequest{Owner: next, Max: 1, MaxSchema: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(claims)
+	}
+	if claim() != 0 {
+		t.Error("the owner lost its life with the clock")
+	}
+	move(1)
+	if claim() != 1 {
+		t.Error("the owner lives on in the hour that the clock was ahead")
 	}
 }
 

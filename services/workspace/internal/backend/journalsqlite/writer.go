@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
 // writer runs all changes, in order, in shared transactions.
@@ -14,10 +16,12 @@ type writer struct {
 	notify  *notifier
 	clock   func() time.Time
 
-	mu     sync.Mutex
-	queue  []*op
-	last   time.Time
-	closed bool
+	mu    sync.Mutex
+	queue []*op
+	last  time.Time
+	// setBack says that the clock was set back, and that owners live too long by it.
+	setBack bool
+	closed  bool
 	// signal has room for one: there is something in the queue, or the end.
 	signal chan struct{}
 }
@@ -47,19 +51,36 @@ func newWriter(s *session, n *notifier, clock func() time.Time) *writer {
 	return &writer{session: s, notify: n, clock: clock, signal: make(chan struct{}, 1)}
 }
 
-// now is the store's clock: it never runs backwards.
+// now is the store's clock.
 func (w *writer) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tick()
 }
 
-// tick reads the clock under the lock.
+// tick reads the clock under the lock. It does not run backwards by the little that clocks are corrected by all the time. When the machine's clock was really
+// set back, holding on to the old time would stop the store's, and with it every timer and expiry.
 func (w *writer) tick() time.Time {
-	if now := time.Unix(0, w.clock().UnixNano()).UTC(); now.After(w.last) {
+	now := time.Unix(0, w.clock().UnixNano()).UTC()
+	if now.After(w.last) {
 		w.last = now
+	} else if w.last.Sub(now) > maxHold {
+		w.last, w.setBack = now, true
 	}
 	return w.last
+}
+
+// trimOwners shortens lives that were given before the clock was set back to what they may be now.
+func (w *writer) trimOwners() error {
+	w.mu.Lock()
+	setBack, most := w.setBack, w.last.Add(journal.OwnerLife).UnixNano()
+	w.setBack = false
+	w.mu.Unlock()
+	if !setBack {
+		return nil
+	}
+	_, err := w.session.exec("UPDATE owners SET expire = ?1 WHERE state = 0 AND expire > ?1", most)
+	return err
 }
 
 // do queues f and waits until its transaction is durable. When ctx ends first, f may still run.
@@ -170,6 +191,9 @@ func (w *writer) apply(group []*op) {
 func (w *writer) transact(group []*op) {
 	fault := func() error {
 		if _, err := w.session.exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		if err := w.trimOwners(); err != nil {
 			return err
 		}
 		for _, o := range group {
