@@ -123,6 +123,14 @@ func (e *Engine) Report(ctx context.Context, v Viewer, id string, c Call, event 
 			return Task{}, err
 		}
 		return once(w, t.Bucket, c, func() (Task, error) {
+			if s, ok := event.(Suspended); ok && s.For.OnChild {
+				// A task that waits for a child and has none would wait for ever.
+				children, err := w.Children(t.Tenant, t.ID)
+				if err != nil {
+					return t, err
+				}
+				t.ChildEnded = t.ChildEnded || len(children) == 0
+			}
 			err := w.apply(&t, event)
 			return t, err
 		})
