@@ -46,6 +46,8 @@ const (
 	OriginReference    Origin = "reference"     // memory, knowledge and other material without authority
 	OriginSummary      Origin = "summary"       // what a compaction left of older messages
 	OriginSteer        Origin = "steer"         // a word of the user during a run: an instruction like any other
+	OriginInject       Origin = "inject"        // what the user gave a run to know: material, no instruction
+	OriginReminder     Origin = "reminder"      // a word of Gantry to the model
 	OriginTaskResult   Origin = "task_result"   // the outcome of background work
 )
 

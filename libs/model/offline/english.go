@@ -20,10 +20,11 @@ var english = rules(`
 	# delegate
 	(?:ask|tell|have|let|get|instruct|use|call|launch|spawn|start|run|invoke) (?:the |our |a )?{anagent} (?:called |named )?(?P<agent>{lit}|[\p{L}\p{N}_-]+)(?: in(?: the)? background)?,?:?(?: to| for| with| on)? (?P<task>.+)
 	(?:ask|tell|have|let|get|instruct|request|use|call|launch|spawn|start|run|make|invoke|want) {agent} {anagent}(?: in(?: the)? background)?,?:?(?: to| for| with| on| and have it| and ask it to| and tell it to| in order to)? (?P<task>.+)
+	give {agent1}(?: {anagent})? (?:the |this )?(?:task|job|order)(?: (?:to|of))?:? (?P<task>.+)
 	(?:delegate|hand|give|assign|pass|leave)(?: over)?(?: this| the following)? to {agent1}(?: {anagent})?[:,]? (?:the (?:task|job) (?:of|to) )?(?P<task>.+)
 	(?:delegate|hand|give|assign|pass|leave)(?: over)?(?: the (?:task|job|work) (?:of|to))? (?P<task>.+?)(?: over)? to {agent} {anagent}
 	delegate (?P<task>.+?) to {agent}
-	(?:ask|tell|have|let|get|instruct) {agent1},?(?: to)? (?P<task>.+)
+	(?:ask|tell|have|let|get|instruct) {agent1}[,:]?(?: to)?(?: please)? (?P<task>.+)
 	(?:ask|tell|have|let|get|instruct) {agent},?(?: to)? (?P<task>.+)
 	(?:use|call|launch|spawn|start|run|invoke) {agent1},?(?: to| for| on)?(?: (?:with|and give (?:it|them)) (?:the |this )?(?:task|job|instructions?|order))?:? (?P<task>.+)
 	(?:use|call|launch|spawn|start|run|invoke) {agent},?(?: to| for| on)?(?: (?:with|and give (?:it|them)) (?:the |this )?(?:task|job|instructions?|order))?:? (?P<task>.+)
@@ -69,6 +70,8 @@ var english = rules(`
 	(?:remember|memori[sz]e|keep in mind|bear in mind|(?:don't|don’t|do not|never) forget|make a note|take (?:a )?note|note down|note|save (?:to|in|into) {mem}|(?:store|put|keep|record) in {mem}|add to {mem})(?: for (?:later|next time|the future))?(?:,? that |,? this: ?|: ?|,? the following: ?|, ?)(?P<fact>.+)
 	(?:remember|memori[sz]e|keep in mind|bear in mind|(?:don't|don’t|do not|never) forget) (?P<fact>.+)
 	(?:save|store|put|keep|add|write|record)(?: the fact)?(?: that)? (?P<fact>.+?) (?:in|to|into) {mem}(?: file)?(?: for (?:later|next time))?
+
+	(?:save|store|keep|record|remember)(?: down)? (?:my|our|this|the|a|these|that) (?:preferences?|facts?|decisions?|settings?|details?|information)(?: that)?:? (?P<fact>.+)
 
 	# skill
 	(?:use|load|apply|follow|activate|consult|employ)(?: the| your| our| my)? {skill} skill(?:,? (?:to|for|and|when you) (?P<rest>.+))?
@@ -116,6 +119,7 @@ var english = rules(`
 	(?:let|make|have) {path} (?:say|contain|read) {text}
 
 	# append
+	(?:append|add|attach)(?: an?| the| another)?(?: new| short)? (?:section|paragraph|line|entry|item|note|block|heading|row)s? to (?:the end of )?{path}(?: (?:with|saying|that says|containing)(?: the)?(?: (?:content|text|words))?)?:? (?P<text>{lit})
 	(?:append|add) (?:the following|this|these)(?: (?:text|contents?|lines?|words?))? to {path}:? (?P<text>{lit})
 	(?:append|add|attach|write|put) {text} (?:to|at|onto) (?:the )?(?:very )?(?:end|bottom) of {path}
 	(?:at|to) (?:the )?(?:end|bottom) of {path},? (?:append|add|write|put) {text}
@@ -156,7 +160,7 @@ var english = rules(`
 	(?:search|grep|look)(?: for)?` + enWord + ` (?P<query>{lit})
 
 	# list
-	(?:list|show|display|print|enumerate|get)(?: me)?(?: all)?(?: of)?(?: the)? (?:files|contents?|entries|file list|files and (?:folders|directories)|folders and files)(?:(?: that (?:are|exist))? (?:in|of|inside|under|from) {dir})?(?: here| there)?
+	(?:list|show|display|print|enumerate|get)(?: me)?(?: all)?(?: of)?(?: the)? (?:files|contents?|entries|everything|file list|files and (?:folders|directories)|folders and files)(?:(?: that (?:are|exist))? (?:in|of|inside|under|from) {dir})?(?: here| there)?
 	(?:what|which) files (?:are there|are|exist|do (?:we|you|i) have|is there|can you see)(?: (?:in|inside|under) {dir})?(?: here| there)?
 	(?:list|show)(?: me)? (?:the )?(?P<dir>{lit}|workspace|current directory|current folder|working directory)(?: folder| directory)?
 	(?:list|show)(?: me)? (?:the )?(?:directory|folder)(?: (?:of )?(?P<dir>{lit}|[\w-]+))?
@@ -196,6 +200,8 @@ var english = rules(`
 	show (?:it|them|that)(?: to me)?
 
 	# run
+	(?:compute|calculate|count|analy[sz]e|process|measure|convert|plot|build|test|check|generate)\b.{0,80} (?:with|using|by running|via|by) (?P<cmd>{lit})
+	(?P<cmd>(?:git|npm|mkdir|pip3?|python3?|cargo|curl|wget|wc|echo|chmod|sed|awk|sha256sum|go (?:test|build|vet|run|mod)) .+)
 	(?P<cmd>[a-z][\w.-]*(?: .+)? --?[A-Za-z][\w=-]*(?: .+)?)
 	(?P<cmd>pwd|whoami|uptime|uname|date)
 `)
@@ -205,6 +211,6 @@ var questionStart = regexp.MustCompile(`^(?i:what|who|whom|whose|where|when|whic
 
 // politeness and order words say nothing about what to do.
 var (
-	enLead  = regexp.MustCompile(`^(?i:please|kindly|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|finally|lastly|last|also|and|after that|afterwards|when done|once done|at the end|in the end|ok(?:ay)?|well|hi|hello|hey|just|so|go ahead and|(?:can|could|would|will) you(?: please)?|i(?:'d| would) like you to|i want you to|i need you to|you should|you need to|let us|let's|step \d+|start by|begin by|go and|meanwhile|in the meantime|based on (?:this|that|it)|thanks|thank you|again|could you please)(?:[,:.]| |$)+`)
+	enLead  = regexp.MustCompile(`^(?i:please|kindly|now|first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|finally|lastly|last|also|and|after that|afterwards|when done|once done|at the end|in the end|ok(?:ay)?|well|hi|hello|hey|just|so|go ahead and|(?:can|could|would|will) you(?: please)?|i(?:'d| would) like you to|i want you to|i need you to|you should|you need to|let us|let's|step \d+|start by|begin by|go and|meanwhile|in the meantime|based on (?:this|that|it)|thanks|thank you|again|to|could you please)(?:[,:.]| |$)+`)
 	enTrail = regexp.MustCompile(`(?i)(?:[,.;:!。！；，]| please| for me| thanks| thank you| if you can| bitte)+$`)
 )

@@ -30,7 +30,7 @@ func readEvidence(messages []model.Message) evidence {
 			for _, f := range ExtractFacts(text) {
 				stated = append(stated, f.Text)
 			}
-		case m.Origin == model.OriginReference || m.Origin == model.OriginSummary || strings.Contains(text, "HARNESS_CONTEXT"):
+		case m.Origin == model.OriginReference || m.Origin == model.OriginSummary || m.Origin == model.OriginInject || m.Origin == model.OriginTaskResult || strings.Contains(text, "HARNESS_CONTEXT"):
 			items := itemRE.FindAllStringSubmatch(text, -1)
 			for _, it := range items {
 				e.lines = append(e.lines, lines(html.UnescapeString(it[1]))...)
@@ -46,7 +46,7 @@ func readEvidence(messages []model.Message) evidence {
 
 var (
 	lineLead = regexp.MustCompile(`^(?:[-*•#>]+\s+|\d+[.)]\s+)+`)
-	source   = regexp.MustCompile(`^(?:\w+: ?)?[\w./ -]+\.\w+(?:[#:]L?\d+)?(?:-\d+)?:\s*`)
+	source   = regexp.MustCompile(`^(?:session [^:]{1,300}: |(?:\w+: ?)?[\w./ -]+\.\w+(?:[#:]L?\d+)?(?:-\d+)?:\s*)`)
 )
 
 // lines splits material into lines without their marks: Markdown, "path:line: text" of a search, or the strings of JSON.

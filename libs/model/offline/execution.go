@@ -21,10 +21,11 @@ type execution struct {
 	stopped bool
 	notes   []note
 
-	last     string // what the last tool call gave, as plain text
-	all      []string
-	lastPath string
-	lastTask string
+	last      string // what the last tool call gave, as plain text
+	all       []string
+	lastPath  string
+	lastPaths []string
+	lastTask  string
 	// broken is set when the last call failed, so that nothing is made of its result.
 	broken bool
 	report bool
@@ -118,8 +119,9 @@ var textFields = []string{"content", "text", "output", "stdout", "reply", "resul
 
 var (
 	numbered   = regexp.MustCompile(`^\s*\d+(?:\t|→|\| ?)`)
-	badExit    = regexp.MustCompile(`(?i)^exit code: [1-9]|"exit_code"\s*:\s*[1-9]`)
-	exitHeader = regexp.MustCompile(`^(?i:exit code: 0)\s*\n\s*\n`)
+	badExit    = regexp.MustCompile(`(?i)^exit code:? [1-9]|"exit_code"\s*:\s*[1-9]`)
+	exitHeader = regexp.MustCompile(`^(?i:exit code:? -?\d+)(?:\s*\n\s*\n|\n|$)`)
+	readNote   = regexp.MustCompile(`(?:^|\n)\[(?:end of file|more follows|the line goes on|some bytes|[^\n]* is empty\])[^\n]*$`)
 )
 
 // plain is the text of a tool result: unwrapped from JSON, without line numbers.
@@ -133,7 +135,7 @@ func plain(s string) string {
 		}
 		return s
 	}
-	s = exitHeader.ReplaceAllString(s, "")
+	s = readNote.ReplaceAllString(exitHeader.ReplaceAllString(s, ""), "")
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		if l == "" && i == len(lines)-1 {

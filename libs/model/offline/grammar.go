@@ -68,7 +68,7 @@ var macros = strings.NewReplacer(
 	"{lit}", lit,
 	"{path}", enFile+`(?P<path>`+lit+`|it|that file|this file|the file|the same file)`,
 	"{path2}", enFile+`(?P<path2>`+lit+`)`,
-	"{paths}", `(?P<paths>`+enFile+lit+`(?:`+and+enFile+lit+`)*|it|that file|this file|the file)`,
+	"{paths}", `(?P<paths>`+enFile+lit+`(?:`+and+enFile+lit+`)*|it|that file|this file|the file|them|those(?: files)?|these files|both(?: files| of them)?)`,
 	"{dir}", `(?:the )?(?:folder |directory )?(?P<dir>`+lit+`|workspace|(?:current|root|working|this|top) (?:folder|directory)|[\w-]+)(?: folder| directory)?`,
 	"{text}", enText+`(?P<text>.+?)`,
 	"{all}", `(?P<all>(?: all| every| each)(?: (?:occurrences?|instances?) of)?)?`+enWord,

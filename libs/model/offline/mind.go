@@ -27,16 +27,24 @@ func (x *execution) remember(a action) {
 		}
 		items = []string{tidy(fact)}
 	}
-	// A ledger is a list: where the text goes straight into it, each fact is an item.
-	bullets := "- " + strings.Join(items, "\n- ")
 	t, _ := x.tools.find(saveTool...)
-	value := any(bullets)
-	if list, ok := t.property([]string{"facts", "fact"}); ok && t.closed {
-		if value = any(strings.Join(items, "\n")); t.props[list].is("array") {
-			value = items
+	if list, ok := t.property([]string{"facts"}); ok && t.closed && t.props[list].is("array") {
+		x.told("Saved to memory: " + strings.Join(items, "; "))(x.one(a, "save to memory", saveTool, need(items, "facts")))
+		return
+	}
+	var calls []call
+	for _, it := range items {
+		c, ok := x.prepare(a, "save to memory", saveTool, need(it, "content", "text", "fact", "facts"))
+		if !ok {
+			return
+		}
+		calls = append(calls, c)
+	}
+	if out, ok := x.do(calls...); ok {
+		for i, o := range out {
+			x.told("Saved to memory: "+items[i])(o, true)
 		}
 	}
-	x.told("Saved to memory: " + strings.Join(items, "; "))(x.one(a, "save to memory", saveTool, need(value, "content", "text", "facts", "fact")))
 }
 
 // tidy makes a fact of a phrase: one line, no full stop, a capital letter in front.
@@ -149,8 +157,8 @@ func (x *execution) memory(a action) {
 }
 
 var (
-	taskID  = regexp.MustCompile(`(?i)"?task_?id"?\s*[:=]\s*"?([\w:.-]+)`)
-	unready = regexp.MustCompile(`(?i)"?(?:status|state)"?\s*[:=]\s*"?(?:\w*_)?(?:promoted|running|pending|accepted|waiting|timeout)`)
+	taskID  = regexp.MustCompile(`(?i)(?:"?task_?id"?\s*[:=]\s*"?|^task )([\w:.-]*\w)`)
+	unready = regexp.MustCompile(`(?i)"?(?:status|state)"?\s*[:=]\s*"?(?:\w*_)?(?:promoted|running|pending|accepted|waiting|timeout)|^task \S+ (?:works|waits|goes on|is (?:pending|running|waiting))`)
 	replyRE = regexp.MustCompile(`(?s)(?:^|\n)reply:\s*(.+)$`)
 )
 

@@ -90,13 +90,27 @@ func parse(text string, n names) []action {
 // list reads a line that takes the bullets under it as its items.
 func (p *parser) list(line string, items []string) (action, bool) {
 	a, ok := p.clause(strings.TrimRight(line, ":：") + ": " + strings.Join(items, ", "))
-	if !ok || a.verb != doTodo && a.verb != doRemember {
+	if !ok || a.verb != doTodo && a.verb != doRemember && !p.allLiterals(items) {
 		return action{}, false
 	}
 	for _, it := range items {
-		a.items = append(a.items, strings.TrimRight(p.lits.value(it), ".;"))
+		it = strings.TrimRight(p.lits.value(it), ".;")
+		if a.verb == doRemember {
+			it = tidy(it)
+		}
+		a.items = append(a.items, it)
 	}
 	return a, true
+}
+
+// allLiterals says whether the items are files or commands that the line above them does the same with.
+func (p *parser) allLiterals(items []string) bool {
+	for _, it := range items {
+		if _, ok := p.lits.only(strings.TrimRight(it, ".;,")); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 type line struct {

@@ -33,7 +33,8 @@ func (x *execution) perform(actions []action) {
 
 func (x *execution) step(a action) {
 	for _, slot := range []string{"path", "paths"} {
-		if pronoun.MatchString(strings.TrimSpace(a.slots[slot])) && x.lastPath == "" || slot == "path" && a.verb == doEdit && a.slots[slot] == "" && x.lastPath == "" {
+		said := strings.TrimSpace(a.slots[slot])
+		if pronoun.MatchString(said) && x.lastPath == "" || plural.MatchString(said) && len(x.lastPaths) == 0 || slot == "path" && a.verb == doEdit && a.slots[slot] == "" && x.lastPath == "" {
 			x.fail("I do not know which file %q means.", a.clause)
 			return
 		}
@@ -185,6 +186,9 @@ func (x *execution) paths(a action) []string {
 		return []string{x.path(a, "path")}
 	}
 	raw := a.slots["paths"]
+	if plural.MatchString(strings.TrimSpace(raw)) {
+		return x.lastPaths
+	}
 	if pronoun.MatchString(strings.TrimSpace(raw)) {
 		return []string{x.path(a, "paths")}
 	}
@@ -196,7 +200,7 @@ func (x *execution) paths(a action) []string {
 		out = append(out, a.lits.expand(m, func(l literal) string { return l.text }))
 	}
 	if len(out) > 0 {
-		x.lastPath = out[len(out)-1]
+		x.lastPath, x.lastPaths = out[len(out)-1], out
 	}
 	return out
 }

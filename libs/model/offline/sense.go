@@ -20,6 +20,7 @@ var (
 	articleRE = regexp.MustCompile(`^\S+ (?i:the|this|these|a|an|den|das|die) `)
 	commandRE = regexp.MustCompile(`(?i)\b(?:commands?|script|program|line|one-liner|shell|terminal|befehl|kommando|skript)\b`)
 	fileLike  = regexp.MustCompile(`[^/.]\.[A-Za-z][A-Za-z0-9]{0,7}$|[*?]`)
+	plural    = regexp.MustCompile(`^(?i:them|those(?: files)?|these files|both(?: files| of them)?)$`)
 	urlLike   = regexp.MustCompile(`^https?://`)
 	wildcard  = regexp.MustCompile(`[*?]`)
 )

@@ -227,7 +227,7 @@ func TestConditions(t *testing.T) {
 
 // Whatever is said, the provider answers, in bounded steps, with calls of offered tools whose arguments are JSON.
 func FuzzInstruction(f *testing.F) {
-	for _, s := range []string{"read a.txt, then write 'x' to b.txt", "“ „ ‘ `", "```\nx", "1) a 2) b", "if it works, run `x` and and and", "把a.txt复制到b.txt，然后", "\uE000\uF8FF", strings.Repeat("run `a` and ", 100), strings.Repeat("a and ", 200)} {
+	for _, s := range []string{"read a.txt, then write 'x' to b.txt", "“ „ ‘ `", "```\nx", "1) a 2) b", "if it works, run `x` and and and", "把a.txt复制到b.txt，然后", "\uE000\uF8FF", strings.Repeat("run `a` and ", 40), strings.Repeat("a and ", 100)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, say string) {
