@@ -155,6 +155,7 @@ var english = rules(`
 	(?:find|list|show|count)(?: me)?(?: all| every| the)*(?: of)?(?: the)? (?:(?:occurrences?|mentions?|places?|uses?|matches)(?: of| with| for| where)?|(?:lines?|files?) (?:with|containing|mentioning|(?:that|which) (?:mention|contain|use|have))) (?P<query>{lit}|\S+)(?: (?:in|inside|within|across) (?:{path}|(?:all |the |our |my )*(?:files|workspace|code|project)))?
 	(?:which|what) files? (?:contains?|mentions?|have|has|includes?|uses?|refers? to)` + enWord + ` (?P<query>.+)
 	(?:find|locate)` + enWord + ` (?P<query>{lit}) in {path}
+	(?:find|locate)` + enWord + ` (?P<query>{lit}) (?:in|across)(?: all| every)?(?: of)?(?: the| my| our| this)? (?:files?|workspace|code|codebase|project|documents|repository)
 	(?:check|see|find out|tell me|test) (?:whether|if) {path} (?:contains?|mentions?|includes?|says|has|uses)` + enWord + ` (?P<query>{lit}|\S+)
 	does {path} (?:contain|mention|include|say)` + enWord + ` (?P<query>{lit}|\S+)
 	(?:search|grep|look)(?: for)?` + enWord + ` (?P<query>{lit})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -150,8 +149,6 @@ func (w *world) call(name string, raw json.RawMessage) (string, bool) {
 	}
 	return "ok", false
 }
-
-var spaces = regexp.MustCompile(`\s+`)
 
 // converse drives the provider until it answers, as a loop of an agent does.
 func converse(t *testing.T, w *world, req model.Request) string {
