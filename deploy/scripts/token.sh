@@ -4,12 +4,13 @@
 #
 #   deploy/scripts/token.sh --user ana [--tenant acme] [--agents a,b] [--verbs v,w] [--hours 12]
 #   deploy/scripts/token.sh --service --verbs thread.write
-#   deploy/scripts/token.sh --keys-only        only makes the keys
+#   deploy/scripts/token.sh --keys-only        only makes the keys, and task.env for docker-compose.yml
 #
 # --service is for a service that acts for no user of its own. Without --agents and --verbs a token allows all of them.
 # GANTRY_KEYS names the folder of the keys (default deploy/keys, which is not committed).
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../.."
 
 keys=${GANTRY_KEYS:-deploy/keys}
 user='' tenant='' agents='*' verbs='*' hours=12 service=false only=false
@@ -37,7 +38,12 @@ if [[ ! -e "$keys/client.pem" ]]; then
 	mv "$keys/client.pem.new" "$keys/client.pem"
 	printf 'token: made the key pair %s/client.pem and client.pub.pem\n' "$keys" >&2
 fi
-! $only || exit 0
+if $only; then
+	# What the task service does by itself is to post results into threads.
+	token=$("$here/token.sh" --service --verbs thread.write --hours 87600)
+	(umask 077 && printf 'GANTRY_THREADS_TOKEN=%s\n' "$token" >"$keys/task.env")
+	exit 0
+fi
 $service || [[ -n "$user" ]] || fail "name a --user, or say --service"
 
 base64url() { openssl base64 -A | tr '+/' '-_' | tr -d '='; }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
+)
+
+// kind says what a pair shows.
+type kind string
+
+const (
+	// port: a suite of a port on one of its backends.
+	port kind = "port"
+	// api: a black-box suite against the service in the test's own process.
+	api kind = "api"
+	// process: the same suite against processes.
+	process kind = "process"
+	// broken: a suite on implementations that are broken on purpose; its tests pass when the suite fails on each.
+	broken kind = "broken"
+)
+
+// pair is a suite and what it runs on.
+type pair struct {
+	kind  kind
+	suite string
+	on    string
+	// pkg is the folder of the tests, run the pattern of their names.
+	pkg, run string
+	// needs is what GANTRY_TEST_REQUIRE calls the part without which the pair is skipped. Empty: nothing.
+	needs string
+	// target is the service that the suite is pointed at by GANTRY_TARGET, for kind process.
+	target string
+}
+
+// pairs is every suite on everything that it is for. A new backend adds its line here; unlisted finds forgotten ones.
+var pairs = []pair{
+	{kind: port, suite: "files", on: "local", pkg: "services/workspace/internal/backend/local", run: "^TestStore$"},
+	{kind: port, suite: "files", on: "sqlite", pkg: "services/workspace/internal/backend/sqlite", run: "^TestStore$"},
+	{kind: port, suite: "files", on: "postgres", pkg: "services/workspace/internal/backend/postgres", run: "^TestStore$", needs: "postgres"},
+	{kind: port, suite: "journal", on: "sqlite", pkg: "services/workspace/internal/backend/journalsqlite", run: "^TestStore$"},
+	{kind: port, suite: "index", on: "bleve on disk", pkg: "services/memory/internal/backend/bleveindex", run: "^TestOnDisk$"},
+	{kind: port, suite: "index", on: "bleve in memory", pkg: "services/memory/internal/backend/bleveindex", run: "^TestInMemory$"},
+	{kind: port, suite: "sandbox driver", on: "namespace", pkg: "services/sandbox/internal/backend/namespace", run: "^TestDriver$", needs: "namespace"},
+	{kind: port, suite: "sandbox driver", on: "process", pkg: "services/sandbox/internal/backend/process", run: "^TestDriver$"},
+	{kind: port, suite: "snapshots", on: "local directory", pkg: "services/sandbox/internal/backend/localstore", run: "^TestStore$"},
+	{kind: port, suite: "tasks", on: "sqlite", pkg: "services/task/internal/backend/sqlite", run: "^TestStore$"},
+	{kind: port, suite: "model", on: "offline", pkg: "libs/model/offline", run: "^TestConformance$"},
+	{kind: port, suite: "model", on: "scripted", pkg: "libs/model/scripted", run: "^TestConformance$"},
+	{kind: port, suite: "model", on: "ollama", pkg: "libs/model/ollama", run: "^TestConformance$", needs: "ollama"},
+	{kind: port, suite: "model", on: "openai, recorded", pkg: "libs/model/openai", run: "^TestConformanceOnRecordings$"},
+	{kind: port, suite: "model", on: "wrappers of a provider", pkg: "libs/model", run: "^TestWrappersPassTheSuite$"},
+	{kind: port, suite: "model", on: "openai, on ollama", pkg: "libs/model/openai", run: "^TestConformanceOnOllama$", needs: "ollama"},
+
+	{kind: api, suite: "thread", on: "sqlite", pkg: "services/workspace/threadtest", run: "^TestThreadService$"},
+	{kind: api, suite: "memory", on: "index in memory", pkg: "services/memory", run: "^TestSuiteInMemory$"},
+	{kind: api, suite: "memory", on: "index on disk", pkg: "services/memory", run: "^TestSuiteOnDisk$"},
+	{kind: api, suite: "memory", on: "files without change sets", pkg: "services/memory", run: "^TestSuiteWithoutChangeSets$"},
+	{kind: api, suite: "sandbox", on: "namespace", pkg: "services/sandbox", run: "^TestInMemory$", needs: "namespace"},
+
+	{kind: process, suite: "thread", on: "workspace process", pkg: "services/workspace/threadtest", run: "^TestThreadService$", target: procs.Workspace},
+	{kind: process, suite: "memory", on: "memory process", pkg: "services/memory", run: "^TestSuiteAtAddress$", target: procs.Memory},
+	{kind: process, suite: "sandbox", on: "sandbox process", pkg: "services/sandbox", run: "^TestAddress$", target: procs.Sandbox, needs: "namespace"},
+	{kind: process, suite: "sandbox", on: "restarted process", pkg: "services/sandbox", run: "^TestProcess$", needs: "namespace"},
+
+	{kind: broken, suite: "files", on: "faults", pkg: "services/workspace/internal/files/storetest", run: "Notice"},
+	{kind: broken, suite: "journal", on: "faults", pkg: "services/workspace/internal/journal/storetest", run: "Notice"},
+	{kind: broken, suite: "thread", on: "faults", pkg: "services/workspace/threadtest", run: "Notice"},
+	{kind: broken, suite: "memory", on: "faults", pkg: "services/memory", run: "^TestSuiteNotices$"},
+	{kind: broken, suite: "index", on: "faults", pkg: "services/memory/internal/index/indextest", run: "Notice"},
+	{kind: broken, suite: "sandbox driver", on: "faults", pkg: "services/sandbox/internal/sandbox/drivertest", run: "Notice", needs: "namespace"},
+	{kind: broken, suite: "tasks", on: "faults", pkg: "services/task/internal/task/storetest", run: "Notice"},
+	{kind: broken, suite: "model", on: "faults", pkg: "libs/model/modeltest", run: "Notice"},
+}
+
+// suiteCall is how a test file runs a suite, or shows that it notices faults.
+var suiteCall = regexp.MustCompile(`\b(?:[a-z]+test\.Run|testkit\.Failures)\(`)
+
+// unlisted finds packages whose tests run a suite and that no pair names.
+func unlisted(root string) ([]string, error) {
+	listed := map[string]bool{"services/gantry/e2e": true} // a suite of the whole, run by make test
+	for _, p := range pairs {
+		listed[p.pkg] = true
+	}
+	var found []string
+	for _, top := range []string{"libs", "services"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil || !suiteCall.Match(text) {
+				return err
+			}
+			pkg, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			if pkg = filepath.ToSlash(pkg); !listed[pkg] {
+				listed[pkg] = true
+				found = append(found, pkg)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
