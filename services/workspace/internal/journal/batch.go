@@ -24,9 +24,6 @@ type Mail struct {
 	Wake bool
 }
 
-// Due says whether the message is due at the time.
-func (m Mail) Due(now time.Time) bool { return !m.NotBefore.After(now) }
-
 // Fingerprint covers what the sender says. Two posts of one id must have the same.
 func (m Mail) Fingerprint() Sum {
 	d := digest{sha256.New()}

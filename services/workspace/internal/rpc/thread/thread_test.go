@@ -31,7 +31,7 @@ func TestReasons(t *testing.T) {
 	for _, reason := range []string{
 		journal.ReasonThreadNotFound, journal.ReasonFenced, journal.ReasonSequenceConflict, journal.ReasonOwned, journal.ReasonOwnerExpired, journal.ReasonBatchMismatch,
 		journal.ReasonMessageMismatch, journal.ReasonMessageConsumed, journal.ReasonTooLarge, journal.ReasonJournalDamaged, journal.ReasonBlobNotFound,
-		journal.ReasonCursorInvalid, journal.ReasonNoForkPoint, journal.ReasonThreadExists, journal.ReasonCapabilityMissing,
+		journal.ReasonCursorInvalid, journal.ReasonNoForkPoint, journal.ReasonThreadExists,
 	} {
 		if threadv1.ErrorReason_value["ERROR_REASON_"+reason] == 0 {
 			t.Errorf("%s is not in the enum", reason)
