@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gantry-agents/gantry/libs/config"
 )
 
 // Config holds the settings of the memory service.
@@ -18,6 +20,10 @@ type Config struct {
 	BudgetTokens     int           `name:"memory-tokens" help:"Budget of MEMORY.md in estimated tokens." default:"4000"`
 	Versions         int           `name:"memory-versions" help:"Earlier versions of MEMORY.md that are kept." default:"20"`
 	Model            string        `name:"memory-model" help:"Model that extracts and consolidates, as provider:model. Empty: rules do."`
+	OllamaURL        string        `name:"memory-ollama-url" help:"Address of an Ollama server for that model. Empty: OLLAMA_HOST, else http://127.0.0.1:11434."`
+	OpenAIURL        string        `name:"memory-openai-url" help:"Base URL of an OpenAI-compatible server for that model. Empty: that provider is not used."`
+	OpenAIKey        config.Secret `name:"memory-openai-key" help:"Key for that server."`
+	Script           string        `name:"memory-model-script" help:"YAML file of scripted answers, as provider scripted. For tests."`
 	ModelTimeout     time.Duration `name:"memory-model-timeout" help:"Longest wait for one answer of that model." default:"2m"`
 }
 

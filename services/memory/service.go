@@ -22,7 +22,7 @@ type Deps struct {
 	Filesystem grpc.ClientConnInterface
 	// Threads leads to the ThreadService. Nil: threads can be neither searched nor flushed.
 	Threads grpc.ClientConnInterface
-	// Model extracts and consolidates; ModelName is the name that it knows. Nil: rules do.
+	// Model extracts and consolidates; ModelName is the name that it knows. Nil: the one that the settings name, else rules do.
 	Model     model.Provider
 	ModelName string
 	// Logger gets warnings. Nil: none.
@@ -50,6 +50,15 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.Clock == nil {
 		deps.Clock = time.Now
+	}
+	if deps.Model == nil {
+		var err error
+		if deps.Model, deps.ModelName, err = provider(cfg); err != nil {
+			return nil, err
+		}
+	}
+	if deps.Model != nil && model.Unwrap(deps.Model).Name() == model.OfflineName {
+		deps.Model = nil // it has no model to ask: its rules are the ones that are used here without one
 	}
 	zone, err := time.LoadLocation(cfg.TimeZone)
 	if err != nil {

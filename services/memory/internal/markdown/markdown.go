@@ -57,7 +57,6 @@ type parser struct {
 	units   []Unit
 	stack   []level
 	cur     *Unit
-	indent  int    // of the marker of the current item
 	fence   string // that opened the current block
 	comment bool   // inside an HTML comment
 	size    int

@@ -40,7 +40,7 @@ type moved struct {
 }
 
 // counts tells what a merge did.
-type counts struct{ added, superseded, duplicates, overflowed int }
+type counts struct{ added, superseded, duplicates int }
 
 // apply carries the plan out. It may be applied to any state of the file, also to one to which it was applied already.
 func (p plan) apply(c *curated, now time.Time) (n counts, out []moved) {

@@ -111,6 +111,8 @@ func public(err error, key string) error {
 	case errors.Is(err, index.ErrDamaged):
 		return errdefs.New(errdefs.ErrDataLoss, Domain, ReasonIndexDamaged,
 			"the index was damaged and could not be built again: %w", err).With("index", key)
+	case errors.Is(err, pool.ErrBusy):
+		return errdefs.New(errdefs.ErrResourceExhausted, Domain, ReasonIndexesBusy, "too many indexes are in use: %w", err).With("index", key).RetryIn(time.Second)
 	case errors.Is(err, pool.ErrClosed):
 		return errdefs.New(errdefs.ErrUnavailable, Domain, "", "the service is stopping: %w", err)
 	}

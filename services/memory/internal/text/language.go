@@ -3,6 +3,7 @@ package text
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/dutch"
@@ -60,10 +61,8 @@ func count(s string) (counts []int, latin bool) {
 			return true
 		}
 		w := foldWord(s[r.start:r.end])
-		for _, c := range w {
-			latin = latin || unicode.Is(unicode.Latin, c)
-			break
-		}
+		first, _ := utf8.DecodeRuneInString(w)
+		latin = latin || unicode.Is(unicode.Latin, first)
 		for i := range languages {
 			if languages[i].stop[w] {
 				counts[i]++

@@ -1,6 +1,9 @@
 package text
 
-import "unicode"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // MaxQueryTerms bounds the terms of a query; what comes after is not looked for.
 const MaxQueryTerms = 256
@@ -95,11 +98,8 @@ func ParseQuery(s string) Query {
 // candidates gives the languages that a single word may be in: all of its script.
 func candidates(word string) []int {
 	last := len(languages) - 1
-	for _, r := range word {
-		if unicode.Is(unicode.Cyrillic, r) {
-			return []int{last}
-		}
-		break
+	if first, _ := utf8.DecodeRuneInString(word); unicode.Is(unicode.Cyrillic, first) {
+		return []int{last}
 	}
 	all := make([]int, last)
 	for i := range all {

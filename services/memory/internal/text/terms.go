@@ -80,7 +80,11 @@ func grams(s string) (singles, pairs []string) {
 func code(s string) []string {
 	var terms []string
 	for _, chunk := range strings.Fields(s) {
-		terms = append(terms, codeChunk(chunk)...)
+		for _, term := range codeChunk(chunk) {
+			if term != "" { // a lone accent folds to nothing
+				terms = append(terms, term)
+			}
+		}
 	}
 	return terms
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/index/scorch"
-	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/gantry-agents/gantry/services/memory/internal/index"
 )
@@ -111,5 +111,5 @@ func (b *Backend) dir(key string) string {
 }
 
 func isLocked(err error) bool {
-	return errors.Is(err, bolt.ErrTimeout) || strings.HasSuffix(err.Error(), "timeout")
+	return errors.Is(err, bolterrors.ErrTimeout) || strings.HasSuffix(err.Error(), "timeout")
 }

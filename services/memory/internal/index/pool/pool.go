@@ -29,6 +29,9 @@ const (
 // ErrClosed says that the pool was closed.
 var ErrClosed = errors.New("pool: closed")
 
+// ErrBusy says that the pool was full of indexes in use for as long as the caller could wait.
+var ErrBusy = errors.New("pool: every index that may be open is in use")
+
 // Pool opens indexes of one backend. Make one with [New].
 type Pool struct {
 	backend index.Backend
@@ -225,7 +228,10 @@ func (p *Pool) makeRoom(ctx context.Context) error {
 	}
 	changed := p.changed
 	p.mu.Unlock()
-	return wait(ctx, changed)
+	if err := wait(ctx, changed); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return nil
 }
 
 // closeEntry closes an entry without users. The caller holds mu; it is unlocked.
