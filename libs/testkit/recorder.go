@@ -194,7 +194,12 @@ func (r *recorder) TempDir() string {
 		r.Fatalf("TempDir: %v", err)
 	}
 	r.Cleanup(func() { _ = os.RemoveAll(dir) }) // a directory that stays behind is no finding about the suite
-	return dir
+	// One level down, as the testing package does it: what a test makes beside its directory goes with it.
+	inner := filepath.Join(dir, "001")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		r.Fatalf("TempDir: %v", err)
+	}
+	return inner
 }
 
 func (r *recorder) ArtifactDir() string { return filepath.Join(r.TempDir(), "artifacts") }
