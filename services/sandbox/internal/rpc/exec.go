@@ -67,21 +67,21 @@ func (s *Server) begin(ctx context.Context, id string, token int64, spec *pb.San
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	_, l, release, err = s.use(ctx, id, token, spec)
+	_, l, leave, err := s.use(ctx, id, token, spec)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if spec.GetProject() {
 		if _, err := s.m.Project(ctx, l, token, nil, false); err != nil {
-			release()
+			leave()
 			return nil, nil, nil, err
 		}
 	}
 	if p, err = s.m.Exec(ctx, l, run); err != nil {
-		release()
+		leave()
 		return nil, nil, nil, err
 	}
-	return l, p, func() { _ = p.Close(); release() }, nil
+	return l, p, func() { _ = p.Close(); leave() }, nil
 }
 
 func started(l *sandbox.Live, p sandbox.Process) *pb.ExecStarted {

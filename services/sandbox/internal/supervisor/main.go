@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -20,8 +22,9 @@ const (
 	socketFile = "ctl.sock"
 	specFile   = "spec.json"
 	logFile    = "supervisor.log"
-	// orphanTimeout ends a sandbox that no service has asked for: the installation was removed, or the data directory was.
+	// orphanTimeout ends a sandbox that no service has asked for and in which nothing runs. One whose directory was removed ends at the next look.
 	orphanTimeout = 24 * time.Hour
+	lookInterval  = 10 * time.Second
 )
 
 // Main is the supervisor process. args[1] is the directory of the instance; file 3 is a pipe on which it reports that it is ready, or why not. The return
@@ -52,7 +55,7 @@ func Main(args []string, factories map[string]Factory) int {
 	quit := make(chan struct{})
 	destroyed := func() { once.Do(func() { close(quit) }) }
 	go s.serve(listener, destroyed)
-	tick := time.NewTicker(time.Minute)
+	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -60,7 +63,8 @@ func Main(args []string, factories map[string]Factory) int {
 			_ = listener.Close()
 			return 0
 		case <-tick.C:
-			if s.idle(orphanTimeout) && s.stop() == nil {
+			_, err := os.Stat(filepath.Join(s.dir, specFile))
+			if (errors.Is(err, fs.ErrNotExist) || s.idle(orphanTimeout)) && s.stop() == nil {
 				_ = os.RemoveAll(s.dir)
 				return 0
 			}

@@ -15,6 +15,8 @@ func TestMain(m *testing.M) {
 		os.Exit(InitMain(os.Args))
 	case supervisor.Arg0:
 		os.Exit(supervisor.Main(os.Args, map[string]supervisor.Factory{Name: NewSpawner}))
+	case attackArg0:
+		os.Exit(attack(os.Args))
 	}
 	os.Exit(m.Run())
 }

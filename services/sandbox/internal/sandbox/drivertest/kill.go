@@ -12,6 +12,7 @@ import (
 // The names of cases that tests of broken drivers ask for.
 const (
 	CaseNoProcessStays = "no process of a command stays behind"
+	CaseHardLimit      = "the hard limit kills the whole tree"
 	CaseInstancesApart = "two instances share nothing"
 )
 
@@ -33,7 +34,7 @@ var killCases = []Case{
 			eventually(tb, "gone: "+form, func() bool { return running(m) == 0 })
 		}
 	}},
-	{Name: "the hard limit kills the whole tree", Run: func(tb testing.TB, e *Env) {
+	{Name: CaseHardLimit, Run: func(tb testing.TB, e *Env) {
 		in := e.New(tb)
 		for _, form := range []string{
 			"sleep %[1]s & (setsid sleep %[1]s &) ; sleep %[1]s", "trap '' TERM INT HUP; sleep %[1]s", "kill -STOP $$; : %[1]s", "while :; do :; done; : %[1]s",

@@ -120,10 +120,15 @@ func Collect(p sandbox.Process) (r Result, err error) {
 	}
 }
 
+// patience bounds a command of the suite: a driver that hangs fails.
+const patience = 20 * time.Second
+
 // Exec runs a command to its end.
 func Exec(tb testing.TB, in sandbox.Instance, cmd sandbox.Command) Result {
 	tb.Helper()
-	p, err := in.Exec(context.Background(), cmd)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := in.Exec(ctx, cmd)
 	if err != nil {
 		tb.Fatalf("Exec(%.60q): %v", append(cmd.Argv, string(cmd.Script)), err)
 	}
