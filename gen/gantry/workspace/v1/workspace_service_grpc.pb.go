@@ -50,8 +50,8 @@ type WorkspaceServiceClient interface {
 	FetchBlobs(ctx context.Context, in *FetchBlobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchBlobsResponse], error)
 	// ListAgents lists the tenant's agents that have a template, ordered by id.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
-	// GetAgentTemplate gives the files of an agent's template, without what .gitignore excludes. NOT_FOUND/AGENT_NOT_FOUND. RESOURCE_EXHAUSTED for a template of over
-	// 12 MiB: read it through FilesystemService with a layer.
+	// GetAgentTemplate gives the files that an agent's template shows. NOT_FOUND/AGENT_NOT_FOUND. RESOURCE_EXHAUSTED for a template of over 12 MiB:
+	// read it through FilesystemService with a layer.
 	GetAgentTemplate(ctx context.Context, in *GetAgentTemplateRequest, opts ...grpc.CallOption) (*GetAgentTemplateResponse, error)
 	// PutAgentTemplate stores an agent's template: afterwards it holds exactly these files. All or nothing; honours gantry-effect. Errors: AGENT_EXISTS without
 	// overwrite, TEMPLATE_IS_DIRECTORY, FINGERPRINT_CONFLICT, and those of paths.
@@ -215,8 +215,8 @@ type WorkspaceServiceServer interface {
 	FetchBlobs(*FetchBlobsRequest, grpc.ServerStreamingServer[FetchBlobsResponse]) error
 	// ListAgents lists the tenant's agents that have a template, ordered by id.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
-	// GetAgentTemplate gives the files of an agent's template, without what .gitignore excludes. NOT_FOUND/AGENT_NOT_FOUND. RESOURCE_EXHAUSTED for a template of over
-	// 12 MiB: read it through FilesystemService with a layer.
+	// GetAgentTemplate gives the files that an agent's template shows. NOT_FOUND/AGENT_NOT_FOUND. RESOURCE_EXHAUSTED for a template of over 12 MiB:
+	// read it through FilesystemService with a layer.
 	GetAgentTemplate(context.Context, *GetAgentTemplateRequest) (*GetAgentTemplateResponse, error)
 	// PutAgentTemplate stores an agent's template: afterwards it holds exactly these files. All or nothing; honours gantry-effect. Errors: AGENT_EXISTS without
 	// overwrite, TEMPLATE_IS_DIRECTORY, FINGERPRINT_CONFLICT, and those of paths.
