@@ -140,7 +140,7 @@ func (m *Manager) Project(ctx context.Context, l *Live, token int64, include []s
 
 // others counts who else uses the sandbox. The caller's own call counts once, and so does its lease. The caller holds mu.
 func (m *Manager) others(l *Live, token int64) int {
-	n := l.calls - 1 + l.running
+	n := l.calls - 1
 	for _, lease := range l.leases {
 		if lease.Token != token {
 			n++
