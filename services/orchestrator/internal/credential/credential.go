@@ -83,8 +83,8 @@ func NewContext(ctx context.Context, c *Credential) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// serviceVerbs are what the orchestrator itself needs on behalf of a caller, outside of runs.
-var serviceVerbs = []string{"fs.read", "thread.read", "thread.write", "task.read", "task.write", "memory.read", "agent.read"}
+// serviceVerbs are what the orchestrator itself needs on behalf of a caller, outside of runs: whether the caller may was checked when the call came in.
+var serviceVerbs = []string{"fs.read", "thread.read", "thread.write", "task.read", "task.write", "memory.read", "agent.read", "agent.define", "template.write"}
 
 // Service is the credential of work that the orchestrator does itself for an identity, such as reading its journal. An identity of which no bucket follows
 // (anonymous, without a session) gets one that reaches threads only.

@@ -37,7 +37,7 @@ type Services struct {
 	DialFiles func(address string) (fsv1.FilesystemServiceClient, error)
 	// LocalShell allows the mode local + shell.
 	LocalShell bool
-	Now   func() time.Time
+	Now        func() time.Time
 }
 
 // MaxDepth is how deep children may be nested, whatever declarations say.

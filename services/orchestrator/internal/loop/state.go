@@ -180,5 +180,20 @@ func (t *Thread) Messages() []*threadv1.Message {
 	return out
 }
 
+// Stamp corrects the times of runs once the store has said when an event was committed; until then they are the writer's own.
+func (t *Thread) Stamp(ev *threadv1.Event) {
+	for _, r := range []*Run{t.Run, t.Latest} {
+		if r == nil || r.ID != ev.GetRunId() {
+			continue
+		}
+		if ev.GetPayload().GetRunStarted() != nil {
+			r.StartTime = ev.GetTime().AsTime()
+		}
+		if ev.GetPayload().GetRunEnded() != nil {
+			r.EndTime = ev.GetTime().AsTime()
+		}
+	}
+}
+
 // CallIDKnown says whether a call of that id was made in the thread.
 func (t *Thread) CallIDKnown(id string) bool { return t.callIDs[id] }

@@ -58,7 +58,7 @@ func (s *threadServer) transcript(ctx context.Context, visible bool) (messages [
 		if c := ev.GetPayload().GetCompactionApplied(); c != nil && !visible {
 			through = c.GetThroughSeq()
 			ev = proto.CloneOf(ev)
-			ev.Payload = nil // compaction removes nothing from the journal
+			ev.Payload, ev.Redacted = nil, true // compaction removes nothing from the journal
 		}
 		return t.Apply(ev)
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -14,6 +15,8 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/effect"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
 )
 
@@ -24,7 +27,9 @@ const (
 	forwardBytes = 2_000
 	// forwardMax bounds the events that one call forwards.
 	forwardMax = 200
-	spawnTool  = "agent_spawn"
+	// restTimeout bounds the last look into a child's journal.
+	restTimeout = 5 * time.Second
+	spawnTool   = "agent_spawn"
 )
 
 // ChildSession is the session of the child that a call with that effect id spawns: a repeat finds the same thread, and nobody can guess or choose it.
@@ -33,18 +38,26 @@ func ChildSession(effectID string) string {
 	return "sub-" + hex.EncodeToString(sum[:16])
 }
 
-// follow forwards what a child does into the stream of this run, for as long as the call waits for it.
-func (a *actor) follow(ctx context.Context, c *loop.Call) {
+// follow forwards what a child does into the stream of this run, for as long as the call waits for it. The returned function ends that, after what the child
+// has done until then was forwarded.
+func (a *actor) follow(ctx context.Context, c *loop.Call) (end func()) {
 	if c.Call.GetName() != spawnTool {
-		return
+		return func() {}
 	}
 	child := a.key
 	child.Session = ChildSession(c.Dispatched.GetEffect())
-	callID, run := c.Call.GetId(), a.state.Run.ID
+	f := &forwarder{a: a, call: c.Call.GetId(), run: a.state.Run.ID, child: child, events: make(chan *threadv1.Event, 64), deltas: make(chan *orchestratorv1.TextDelta, feedSize)}
+	// The child's thread is of the same tenant, agent and user; its scope does not matter for its journal.
+	id := identity.Identity{Tenant: child.Tenant, Agent: child.Agent, User: child.User, Session: child.Session, Scope: identity.ScopeSession}
+	outer := credential.NewContext(identity.NewContext(ctx, id), a.m.issuer.Service(id))
+	inner, stop := context.WithCancel(outer)
+	done := make(chan struct{})
 	a.m.work.Go(func() {
-		f := &forwarder{a: a, call: callID, run: run, child: child}
-		f.forward(ctx)
+		defer close(done)
+		f.forward(inner)
+		f.rest(outer)
 	})
+	return func() { stop(); <-done }
 }
 
 // forwarder follows one child.
@@ -55,25 +68,25 @@ type forwarder struct {
 	child  identity.Thread
 	source string
 	task   string
+	after  int64
 	sent   int
 	batch  []*threadv1.EventPayload
+	events chan *threadv1.Event
+	deltas chan *orchestratorv1.TextDelta
 }
 
 func (f *forwarder) forward(ctx context.Context) {
-	// The child's thread is of the same tenant, agent and user; its scope does not matter for its journal.
-	ctx = identity.NewContext(ctx, identity.Identity{Tenant: f.child.Tenant, Agent: f.child.Agent, User: f.child.User, Session: f.child.Session, Scope: identity.ScopeSession})
-	events, deltas := make(chan *threadv1.Event, 64), make(chan *orchestratorv1.TextDelta, feedSize)
-	f.a.m.work.Go(func() { f.journal(ctx, events) })
-	f.a.m.work.Go(func() { f.live(ctx, deltas) })
+	f.a.m.work.Go(func() { f.journal(ctx) })
+	f.a.m.work.Go(func() { f.live(ctx, f.deltas) })
 	tick := time.NewTicker(forwardEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case ev := <-events:
+		case ev := <-f.events:
 			f.take(ev)
-		case d := <-deltas:
+		case d := <-f.deltas:
 			d = proto.CloneOf(d)
 			d.Source = f.source
 			f.a.hub.delta(f.run, d)
@@ -83,8 +96,22 @@ func (f *forwarder) forward(ctx context.Context) {
 	}
 }
 
+// rest forwards what the child had done when the call ended: the journal is the truth, and the live feed may be behind it.
+func (f *forwarder) rest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, restTimeout)
+	defer cancel()
+	_, err := journal.Scan(ctx, f.a.m.threads, &threadv1.ScanRequest{AfterSeq: f.after}, func(ev *threadv1.Event) error {
+		f.take(ev)
+		return nil
+	})
+	if err != nil && !notFound(err) && ctx.Err() == nil {
+		f.a.log.Warn("the end of a child could not be forwarded", "child", f.child.Session, "error", err)
+	}
+	f.send()
+}
+
 // journal reads the child's events as they are committed, on whichever replica.
-func (f *forwarder) journal(ctx context.Context, out chan<- *threadv1.Event) {
+func (f *forwarder) journal(ctx context.Context) {
 	after := int64(0)
 	for ctx.Err() == nil {
 		stream, err := f.a.m.threads.Follow(ctx, &threadv1.FollowRequest{AfterSeq: after, MaxWait: durationpb.New(time.Minute)})
@@ -93,13 +120,13 @@ func (f *forwarder) journal(ctx context.Context, out chan<- *threadv1.Event) {
 			if msg, err = stream.Recv(); err == nil && msg.GetEvent() != nil {
 				after = msg.GetEvent().GetSeq()
 				select {
-				case out <- msg.GetEvent():
+				case f.events <- msg.GetEvent():
 				case <-ctx.Done():
 					return
 				}
 			}
 		}
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, io.EOF) {
 			select { // the child's thread may not exist yet
 			case <-time.After(forwardEvery):
 			case <-ctx.Done():
@@ -154,6 +181,7 @@ func (f *forwarder) drain(ctx context.Context, sub *feed, out chan<- *orchestrat
 
 // take keeps the events of the child that say what it does.
 func (f *forwarder) take(ev *threadv1.Event) {
+	f.after = ev.GetSeq()
 	if s := ev.GetPayload().GetRunStarted(); s != nil {
 		f.source, f.task = childLabel(s), s.GetTaskId()
 	}

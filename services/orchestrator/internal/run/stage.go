@@ -58,6 +58,9 @@ func (a *actor) flush(release bool) error {
 	if err != nil {
 		return err
 	}
+	for _, ev := range batch.Events {
+		a.state.Stamp(ev)
+	}
 	a.show()
 	a.hub.events(batch.Events)
 	for _, mail := range done.Mail {

@@ -83,13 +83,13 @@ func (a *actor) launch(c *loop.Call) {
 	if limit <= 0 {
 		limit = tool.DefaultTimeout
 	}
+	followed := a.follow(ctx, c)
 	a.m.work.Go(func() {
 		defer cancel(nil)
-		a.tellTool(toolNews{call: call.ID, result: runBounded(ctx, cancel, t, call, limit)})
+		result := runBounded(ctx, cancel, t, call, limit)
+		followed()
+		a.tellTool(toolNews{call: call.ID, result: result})
 	})
-	if c.Dispatched.GetEffectKind() == string(tool.EffectTask) {
-		a.follow(ctx, c)
-	}
 }
 
 // tellTool hands news to the actor, unless the actor has gone.
