@@ -20,6 +20,11 @@ func (v *View) Stat(ctx context.Context, p fsops.Path) (Entry, error) {
 	return v.withSum(ctx, at)
 }
 
+// Summed is the entry with its SHA-256, which listings of some trees leave out. ErrChanged when the file is another one by now.
+func (v *View) Summed(ctx context.Context, e Entry) (Entry, error) {
+	return v.withSum(ctx, place{entry: e, tree: v.treeOf(e.Layer)})
+}
+
 // withSum adds the SHA-256 to the entry of a file whose tree does not keep it.
 func (v *View) withSum(ctx context.Context, at place) (Entry, error) {
 	e := at.entry
@@ -48,6 +53,11 @@ type Listing struct {
 
 // List returns a page of a directory; with deep, of everything below it.
 func (v *View) List(ctx context.Context, dir fsops.Path, deep bool, size int, token string) (Listing, error) {
+	return v.ListOf(ctx, dir, deep, size, token, func(Entry) bool { return true })
+}
+
+// ListOf is List for the entries that keep accepts. Tokens of both are alike.
+func (v *View) ListOf(ctx context.Context, dir fsops.Path, deep bool, size int, token string, keep func(Entry) bool) (Listing, error) {
 	request := []string{"list", string(v.space), dir.Key(), strconv.FormatBool(deep)}
 	after, err := fsops.PageAfter(token, request...)
 	if err != nil {
@@ -58,7 +68,7 @@ func (v *View) List(ctx context.Context, dir fsops.Path, deep bool, size int, to
 		return Listing{}, err
 	}
 	m := v.merge(v.own, at, deep, after)
-	return m.page(ctx, size, request, func(Entry) bool { return true })
+	return m.page(ctx, size, request, keep)
 }
 
 func (v *View) seeDir(ctx context.Context, dir fsops.Path) (place, error) {

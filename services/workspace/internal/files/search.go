@@ -29,6 +29,7 @@ type Glob struct {
 	Dir         fsops.Path
 	Ignored     bool // also what .gitignore files exclude
 	Directories bool
+	Allowed     func(fsops.Path) bool // nil: every path
 }
 
 // Glob returns a page of what matches, in the order of paths.
@@ -42,7 +43,7 @@ func (v *View) Glob(ctx context.Context, g Glob, size int, token string) (Listin
 	if err != nil {
 		return Listing{}, err
 	}
-	w, err := v.newSearch(ctx, at, g.Pattern, g.Ignored, after)
+	w, err := v.newSearch(ctx, at, g.Pattern, g.Ignored, g.Allowed, after)
 	if err != nil || w == nil {
 		return Listing{}, err
 	}
@@ -65,13 +66,14 @@ type walker struct {
 	merge   *merge
 	glob    *fsops.Glob // nil: everything
 	ignored bool
+	allowed func(fsops.Path) bool
 	ignore  fsops.Ignore
 	rules   map[string]bool // directories whose .gitignore was read; true: what is below is excluded
 }
 
 // newSearch begins a walk below a directory; nil when nothing can match.
-func (v *View) newSearch(ctx context.Context, base place, glob *fsops.Glob, ignored bool, after string) (*walker, error) {
-	w := &walker{view: v, base: base.path, glob: glob, ignored: ignored, rules: map[string]bool{}}
+func (v *View) newSearch(ctx context.Context, base place, glob *fsops.Glob, ignored bool, allowed func(fsops.Path) bool, after string) (*walker, error) {
+	w := &walker{view: v, base: base.path, glob: glob, ignored: ignored, allowed: allowed, rules: map[string]bool{}}
 	start := base
 	if glob != nil && !glob.Prefix().IsRoot() {
 		var err error
@@ -86,6 +88,9 @@ func (v *View) newSearch(ctx context.Context, base place, glob *fsops.Glob, igno
 // wanted says whether an entry is part of the search.
 func (w *walker) wanted(ctx context.Context, e Entry) (bool, error) {
 	if w.glob != nil && !w.glob.Match(e.Path.Rebase(w.base, fsops.Path{})) {
+		return false, nil
+	}
+	if w.allowed != nil && !w.allowed(e.Path) {
 		return false, nil
 	}
 	if w.ignored {
@@ -125,9 +130,10 @@ func (w *walker) excludedBelow(ctx context.Context, dir fsops.Path) (bool, error
 // Grep is a search of content.
 type Grep struct {
 	Search     *fsops.Grep
-	Path       fsops.Path  // a directory, or one file
-	Glob       *fsops.Glob // nil: every file
-	Ignored    bool        // also what .gitignore files exclude
+	Path       fsops.Path            // a directory, or one file
+	Glob       *fsops.Glob           // nil: every file
+	Ignored    bool                  // also what .gitignore files exclude
+	Allowed    func(fsops.Path) bool // nil: every path
 	MaxMatches int
 	MaxPerFile int
 	MaxTime    time.Duration
@@ -192,7 +198,7 @@ func (s *grepRun) run(ctx context.Context) error {
 		}
 		return s.large(ctx, at.entry)
 	}
-	w, err := s.view.newSearch(ctx, at, s.grep.Glob, s.grep.Ignored, "")
+	w, err := s.view.newSearch(ctx, at, s.grep.Glob, s.grep.Ignored, s.grep.Allowed, "")
 	if err != nil || w == nil {
 		return err
 	}

@@ -33,6 +33,8 @@ func userVisible(p fsops.Path) bool { return userNames[first(p)] }
 type include struct {
 	deep []*fsops.Glob // begin with a plain name
 	top  []*fsops.Glob // match files of the top directory only
+	// patterns as written, but bound to the root.
+	patterns []string
 }
 
 // newInclude reads globs. One that begins with a wildcard matches files of the top directory only: it could reach into users' directories otherwise.
@@ -45,9 +47,11 @@ func newInclude(patterns []string) (include, error) {
 		}
 		if g.Prefix().IsRoot() {
 			in.top = append(in.top, g)
+			pattern = "/" + strings.TrimPrefix(pattern, "**/")
 		} else {
 			in.deep = append(in.deep, g)
 		}
+		in.patterns = append(in.patterns, pattern)
 	}
 	return in, nil
 }

@@ -157,6 +157,17 @@ func (t Template) User(ctx context.Context, user string) (files.Tree, error) {
 	return nil, nil
 }
 
+// Whole is everything of the template that may be shown to those who manage agents: of a stored one the users' overrides too.
+func (t Template) Whole() files.Tree {
+	if t.Kind == KindStored {
+		return t.whole
+	}
+	return t.Shared
+}
+
+// Include returns the globs of agent.yaml's template.include.
+func (t Template) Include() []string { return t.include.patterns }
+
 // UserDir is the path in a stored template below which a user's overrides are written.
 func (t Template) UserDir(user string) fsops.Path { return fsops.PathOf(t.include.userDirs(user)[0]) }
 

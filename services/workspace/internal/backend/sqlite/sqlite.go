@@ -17,8 +17,10 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
+// Migrations make the tables of package sqlstore.
+//
 //go:embed migrations/*.sql
-var migrations embed.FS
+var Migrations embed.FS
 
 // Config says where the store is.
 type Config struct {
@@ -28,7 +30,7 @@ type Config struct {
 
 // Open opens the store, making it if need be. Close it.
 func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Store, error) {
-	db, err := OpenDB(ctx, cfg.Path, migrations)
+	db, err := OpenDB(ctx, cfg.Path, Migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +47,9 @@ type DB struct {
 
 var _ sqlstore.DB = (*DB)(nil)
 
-// OpenDB opens a database file and brings its tables up to date with the .sql files of the migrations directory, in the order of their names.
-func OpenDB(ctx context.Context, path string, migrations embed.FS) (*DB, error) {
+// OpenDB opens a database file and brings its tables up to date with the .sql files in the migrations
+// directories, set by set in the order of their names.
+func OpenDB(ctx context.Context, path string, migrations ...embed.FS) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, mapError(fmt.Errorf("make the directory of the store: %w", err))
 	}
@@ -62,7 +65,7 @@ func OpenDB(ctx context.Context, path string, migrations embed.FS) (*DB, error) 
 		db.read, err = connect(path, "&_pragma=query_only(1)", max(4, runtime.GOMAXPROCS(0)))
 	}
 	if err != nil {
-		db.closeAll()
+		_ = db.closeAll() // the first error is the one that counts
 		return nil, mapError(err)
 	}
 	db.writer = startWriter(db.write)
@@ -81,7 +84,7 @@ func connect(path, options string, most int) (*sql.DB, error) {
 }
 
 // migrate runs the migrations that the database has not seen.
-func migrate(ctx context.Context, db *sql.DB, migrations embed.FS) error {
+func migrate(ctx context.Context, db *sql.DB, sets []embed.FS) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
@@ -90,7 +93,16 @@ func migrate(ctx context.Context, db *sql.DB, migrations embed.FS) error {
 	if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS migrations (name TEXT NOT NULL UNIQUE)`); err != nil {
 		return err
 	}
-	entries, err := migrations.ReadDir("migrations")
+	for _, set := range sets {
+		if err := runSet(ctx, tx, set); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+func runSet(ctx context.Context, tx *sql.Tx, set embed.FS) error {
+	entries, err := set.ReadDir("migrations")
 	if err != nil {
 		return err
 	}
@@ -102,7 +114,7 @@ func migrate(ctx context.Context, db *sql.DB, migrations embed.FS) error {
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			continue
 		}
-		text, err := migrations.ReadFile("migrations/" + e.Name())
+		text, err := set.ReadFile("migrations/" + e.Name())
 		if err != nil {
 			return err
 		}
@@ -110,7 +122,7 @@ func migrate(ctx context.Context, db *sql.DB, migrations embed.FS) error {
 			return fmt.Errorf("migration %s: %w", e.Name(), err)
 		}
 	}
-	return tx.Commit()
+	return nil
 }
 
 // Dialect implements [sqlstore.DB].
