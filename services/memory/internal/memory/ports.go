@@ -32,6 +32,8 @@ type Files interface {
 	Write(ctx context.Context, effect string, changes []Change) (cursor string, err error)
 	// Delete removes a file; missing is fine.
 	Delete(ctx context.Context, path string) error
+	// KeepsHistory says whether earlier revisions of files can be read.
+	KeepsHistory(ctx context.Context) (bool, error)
 }
 
 // Change is a file to be written.
@@ -68,6 +70,8 @@ type Threads interface {
 	Changes(ctx context.Context, cursor string) (ThreadChanges, error)
 	// Messages gives the messages of a thread after a sequence and up to another (0: the head), in order, and the sequence of the last event that was read.
 	Messages(ctx context.Context, session string, after, through int64) ([]Message, int64, error)
+	// Redact removes the content of events, and says of how many.
+	Redact(ctx context.Context, session string, seqs []int64, reason string) (int, error)
 }
 
 // ThreadChanges is one page of changes.

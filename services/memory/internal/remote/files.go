@@ -202,6 +202,12 @@ func writeOf(c memory.Change) *filesystemv1.WriteRequest {
 	return req
 }
 
+// KeepsHistory asks for the service's capabilities.
+func (f *Files) KeepsHistory(ctx context.Context) (bool, error) {
+	answer, err := f.client.GetCapabilities(under(ctx, ""), &filesystemv1.GetCapabilitiesRequest{})
+	return answer.GetHistory(), failure(err)
+}
+
 // Delete removes a file.
 func (f *Files) Delete(ctx context.Context, path string) error {
 	_, err := f.client.Delete(under(ctx, ""), &filesystemv1.DeleteRequest{Path: path, AllowMissing: true})

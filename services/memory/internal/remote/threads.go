@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -40,6 +41,28 @@ func (t *Threads) Changes(ctx context.Context, cursor string) (memory.ThreadChan
 		out.Deleted = append(out.Deleted, thread.GetSession())
 	}
 	return out, nil
+}
+
+// maxRedact is how many events one request may name.
+const maxRedact = 1000
+
+// Redact removes the content of events. A thread that is gone has none.
+func (t *Threads) Redact(ctx context.Context, session string, seqs []int64, reason string) (int, error) {
+	who, _ := identity.FromContext(ctx)
+	who.Session, who.Effect = session, ""
+	ctx = identity.NewContext(ctx, who)
+	redacted := 0
+	for part := range slices.Chunk(seqs, maxRedact) {
+		answer, err := t.client.Redact(ctx, &threadv1.RedactRequest{Seqs: part, Reason: reason})
+		if err = failure(err); errdefs.ReasonOf(err) == "THREAD_NOT_FOUND" {
+			return redacted, nil
+		}
+		if err != nil {
+			return redacted, err
+		}
+		redacted += int(answer.GetEvents())
+	}
+	return redacted, nil
 }
 
 // messageTypes are the events that carry what somebody said.

@@ -57,7 +57,23 @@ func (s *Server) Flush(ctx context.Context, req *memoryv1.FlushRequest) (*memory
 	}, nil
 }
 
-// Forget is not there yet.
-func (s *Server) Forget(context.Context, *memoryv1.ForgetRequest) (*memoryv1.ForgetResponse, error) {
-	return nil, missing("forget")
+// Forget removes facts.
+func (s *Server) Forget(ctx context.Context, req *memoryv1.ForgetRequest) (*memoryv1.ForgetResponse, error) {
+	forget := memory.ForgetRequest{IDs: req.GetFactIds().GetIds(), Everything: req.GetEverything(), Redact: req.GetRedactThreads(), DryRun: req.GetDryRun()}
+	if req.GetQuery() != nil {
+		q := searchIn(req.GetQuery())
+		forget.Query = &q
+	}
+	r, err := s.memory.Forget(ctx, forget)
+	if err != nil {
+		return nil, err
+	}
+	out := &memoryv1.ForgetResponse{FactIds: r.FactIDs, Lines: map[string]int32{}, Events: int32(r.Events), Cursor: r.Cursor}
+	for path, n := range r.Lines {
+		out.Lines[path] = int32(n)
+	}
+	for _, left := range r.Remainders {
+		out.Remainders = append(out.Remainders, &memoryv1.Remainder{Place: left.Place, Detail: left.Detail})
+	}
+	return out, nil
 }

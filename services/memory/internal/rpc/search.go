@@ -13,18 +13,21 @@ import (
 
 // Search searches facts and memory files.
 func (s *Server) Search(ctx context.Context, req *memoryv1.SearchRequest) (*memoryv1.SearchResponse, error) {
-	q := memory.SearchRequest{
-		Query: req.GetQuery(), Mode: modeIn(req.GetMode()), Paths: req.GetFilter().GetPaths(), Filter: filterIn(req.GetFilter()),
-		HalfLife: req.GetRanking().GetRecencyHalfLife().AsDuration(), Size: int(req.GetPageSize()), Token: req.GetPageToken(),
-		SnippetSize: int(req.GetSnippetBytes()), RequireCurrent: req.GetMinCursor() != "", Explain: req.GetExplain(),
-	}
-	r, err := s.memory.Search(ctx, q)
+	r, err := s.memory.Search(ctx, searchIn(req))
 	if err != nil {
 		return nil, err
 	}
 	return &memoryv1.SearchResponse{
 		Hits: hitsOut(r.Hits), NextPageToken: r.Next, TotalMatches: r.Total, Freshness: freshnessOut(r.Freshness), QueryCut: r.Cut, ByPrefix: r.ByPrefix,
 	}, nil
+}
+
+func searchIn(req *memoryv1.SearchRequest) memory.SearchRequest {
+	return memory.SearchRequest{
+		Query: req.GetQuery(), Mode: modeIn(req.GetMode()), Paths: req.GetFilter().GetPaths(), Filter: filterIn(req.GetFilter()),
+		HalfLife: req.GetRanking().GetRecencyHalfLife().AsDuration(), Size: int(req.GetPageSize()), Token: req.GetPageToken(),
+		SnippetSize: int(req.GetSnippetBytes()), RequireCurrent: req.GetMinCursor() != "", Explain: req.GetExplain(),
+	}
 }
 
 // SearchThreads searches messages.
