@@ -11,7 +11,7 @@ import (
 // Config holds the settings of the service.
 type Config struct {
 	Dir              string        `name:"dir" help:"Directory for the state of sandboxes, snapshots and caches. One service owns it." default:"./.gantry/sandbox"`
-	Workspace        string        `name:"workspace" help:"Address of the workspace service, for projection. Empty: nothing is projected."`
+	Workspace        string        `name:"workspace-address" help:"Address of the workspace service, for projection. Empty: nothing is projected."`
 	Driver           string        `name:"driver" help:"Driver for requests that name none: namespace or process. Empty: the first that works here."`
 	RootFS           string        `name:"rootfs" help:"Directory whose usr/ and etc/ commands see. Empty: those of the host, read-only."`
 	CgroupParent     string        `name:"cgroup-parent" help:"Control group for sandboxes, below that of the service." default:"gantry-sandbox"`

@@ -68,7 +68,7 @@ func destroy(t *testing.T, c pb.SandboxServiceClient, users ...string) {
 
 func TestIdleSandboxIsSavedAndReleased(t *testing.T) {
 	needNamespace(t)
-	cfg := config(t)
+	cfg := settings(t)
 	cfg.IdleTimeout = 150 * time.Millisecond
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana")
@@ -93,7 +93,7 @@ func TestIdleSandboxIsSavedAndReleased(t *testing.T) {
 
 func TestFullMachineIsTypedAndIdleOnesMakeRoom(t *testing.T) {
 	needNamespace(t)
-	cfg := config(t)
+	cfg := settings(t)
 	cfg.MaxSandboxes = 2
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana", "ben", "cem", "dee")
@@ -128,7 +128,7 @@ func TestFullMachineIsTypedAndIdleOnesMakeRoom(t *testing.T) {
 
 func TestDeadSandboxIsReportedNotReplacedSilently(t *testing.T) {
 	needNamespace(t)
-	cfg := config(t)
+	cfg := settings(t)
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana")
 	output(t, c, as("ana"), "echo saved > f")
@@ -170,7 +170,7 @@ func TestDeadSandboxIsReportedNotReplacedSilently(t *testing.T) {
 
 func TestDamagedSnapshotIsAnErrorNeverABlankStart(t *testing.T) {
 	needNamespace(t)
-	cfg := config(t)
+	cfg := settings(t)
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana")
 	output(t, c, as("ana"), "echo saved > f")
@@ -206,7 +206,7 @@ func TestDamagedSnapshotIsAnErrorNeverABlankStart(t *testing.T) {
 }
 
 func TestOneServiceOwnsADirectory(t *testing.T) {
-	cfg := config(t)
+	cfg := settings(t)
 	first, err := sandbox.New(t.Context(), cfg, sandbox.Deps{})
 	if err != nil {
 		t.Fatal(err)
@@ -225,12 +225,12 @@ func TestOneServiceOwnsADirectory(t *testing.T) {
 }
 
 func TestProcessDriverRefusesUnlessConfigured(t *testing.T) {
-	c := pb.NewSandboxServiceClient(inMemory(t, config(t), sandbox.Deps{}))
+	c := pb.NewSandboxServiceClient(inMemory(t, settings(t), sandbox.Deps{}))
 	_, err := c.Acquire(as("ana"), &pb.AcquireRequest{Spec: &pb.SandboxSpec{Driver: "process"}})
 	if errdefs.ReasonOf(err) != "DRIVER_NOT_CONFIGURED" {
 		t.Errorf("Acquire: %v", err)
 	}
-	cfg := config(t)
+	cfg := settings(t)
 	cfg.ProcessEnabled, cfg.Driver = true, "process"
 	root := t.TempDir()
 	cfg.ProcessRoots = []string{root}
@@ -303,7 +303,7 @@ func TestProjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	both := inMemory(t, config(t), sandbox.Deps{Workspace: conn})
+	both := inMemory(t, settings(t), sandbox.Deps{Workspace: conn})
 	c, files := pb.NewSandboxServiceClient(both), fspb.NewFilesystemServiceClient(both)
 	destroy(t, c, "ana", "ben")
 
@@ -381,7 +381,7 @@ func (o oneUser) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 
 func TestSuiteNoticesAServiceThatIgnoresTheBucket(t *testing.T) {
 	needNamespace(t)
-	conn := oneUser{inMemory(t, config(t), sandbox.Deps{})}
+	conn := oneUser{inMemory(t, settings(t), sandbox.Deps{})}
 	for _, c := range sandboxtest.Cases() {
 		if c.Name != sandboxtest.CaseBucketsApart {
 			continue

@@ -47,7 +47,7 @@ func needNamespace(tb testing.TB) {
 	}
 }
 
-func config(tb testing.TB) sandbox.Config {
+func settings(tb testing.TB) sandbox.Config {
 	cfg := sandbox.DefaultConfig()
 	cfg.Dir, cfg.Tick = tb.TempDir(), 20*time.Millisecond
 	return cfg
@@ -98,7 +98,7 @@ func inMemory(tb testing.TB, cfg sandbox.Config, deps sandbox.Deps) grpc.ClientC
 
 func TestInMemory(t *testing.T) {
 	needNamespace(t)
-	conn := inMemory(t, config(t), sandbox.Deps{})
+	conn := inMemory(t, settings(t), sandbox.Deps{})
 	sandboxtest.Run(t, func(testing.TB) sandboxtest.Target { return sandboxtest.Target{Conn: conn} })
 }
 
@@ -165,7 +165,7 @@ func freeAddress(tb testing.TB) string {
 
 func TestProcess(t *testing.T) {
 	needNamespace(t)
-	p := &process{cfg: config(t), address: freeAddress(t)}
+	p := &process{cfg: settings(t), address: freeAddress(t)}
 	p.start(t)
 	t.Cleanup(func() { p.kill() })
 	sandboxtest.Run(t, func(testing.TB) sandboxtest.Target {
