@@ -177,6 +177,9 @@ func (s *threadServer) DeleteThread(ctx context.Context, _ *orchestratorv1.Delet
 	if h := head.GetHead(); h.GetOpenRunId() != "" && !h.GetSuspended() {
 		return nil, errdefs.New(errdefs.ErrAborted, run.Domain, "THREAD_BUSY", "a run works on the thread; cancel it first").With("run_id", h.GetOpenRunId())
 	}
+	if err := s.Runs.Settle(ctx); err != nil {
+		return nil, err
+	}
 	resp, err := s.Threads.Delete(ctx, &threadv1.DeleteRequest{})
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func (m *Manager) newActor(key identity.Thread, thread *journal.Thread, drain <-
 	return &actor{
 		m: m, key: key, thread: thread, state: &loop.Thread{}, log: m.log.With("thread", key.Key()), nudge: nudge, drain: drain,
 		mail: map[string]*threadv1.Mail{}, mailNew: true, modelNews: make(chan modelNews, 16), tools: map[string]*toolFlight{}, toolNews: make(chan toolNews, 16),
-		hub: newHub(thread.Seq()), identity: identity.Identity{Tenant: key.Tenant, Agent: key.Agent, User: key.User, Session: key.Session},
+		hub: newHub(), identity: identity.Identity{Tenant: key.Tenant, Agent: key.Agent, User: key.User, Session: key.Session},
 	}
 }
 

@@ -154,15 +154,18 @@ func (m *Manager) Get(ctx context.Context, run string) (*orchestratorv1.Run, err
 	if r := m.recent(key, run); r != nil {
 		return r, nil
 	}
-	views, err := m.Views(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if r := views.Find(run); r != nil {
-		return r, nil
-	}
-	if r, err := m.queued(ctx, key, run); r != nil || err != nil {
-		return r, err
+	// A queued run starts between a look into the journal and one into the mailbox: then a second look into the journal finds it.
+	for range 2 {
+		views, err := m.Views(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if r := views.Find(run); r != nil {
+			return r, nil
+		}
+		if r, err := m.queued(ctx, key, run); r != nil || err != nil {
+			return r, err
+		}
 	}
 	return nil, errdefs.New(errdefs.ErrNotFound, Domain, "RUN_NOT_FOUND", "the thread has no such run").With("run_id", run)
 }

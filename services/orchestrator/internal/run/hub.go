@@ -15,7 +15,6 @@ type hub struct {
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
 	closed bool
-	seq    int64
 	// text is the answer that is being made, so that whoever comes late begins with the text so far.
 	text map[bool]*partial
 	run  string
@@ -29,14 +28,10 @@ type partial struct {
 }
 
 // feed is one watcher's live feed. The channel is closed when the watcher is cut off or the actor ends.
-type feed struct {
-	ch chan *orchestratorv1.RunEvent
-	// seq is that of the last event committed when the feed began.
-	seq int64
-}
+type feed struct{ ch chan *orchestratorv1.RunEvent }
 
-func newHub(seq int64) *hub {
-	return &hub{feeds: map[*feed]struct{}{}, seq: seq, text: map[bool]*partial{}}
+func newHub() *hub {
+	return &hub{feeds: map[*feed]struct{}{}, text: map[bool]*partial{}}
 }
 
 // subscribe begins a feed, or returns nil when the hub is closed.
@@ -46,7 +41,7 @@ func (h *hub) subscribe() *feed {
 	if h.closed {
 		return nil
 	}
-	f := &feed{ch: make(chan *orchestratorv1.RunEvent, feedSize), seq: h.seq}
+	f := &feed{ch: make(chan *orchestratorv1.RunEvent, feedSize)}
 	for _, thinking := range []bool{true, false} {
 		if p := h.text[thinking]; p != nil {
 			f.ch <- &orchestratorv1.RunEvent{RunId: h.run, Item: &orchestratorv1.RunEvent_Delta{Delta: &orchestratorv1.TextDelta{
@@ -77,7 +72,6 @@ func (h *hub) events(events []*threadv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, ev := range events {
-		h.seq = ev.GetSeq()
 		if ev.GetPayload().GetModelEnded() != nil || ev.GetPayload().GetRunEnded() != nil {
 			clear(h.text)
 		}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"strings"
+	"time"
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -28,8 +29,8 @@ func (m *Manager) Compact(ctx context.Context, id identity.Identity, keep int) (
 	if err != nil {
 		return nil, err
 	}
-	if a, _ := m.actorOf(key); a != nil {
-		return nil, threadBusy(a.view.Load().GetId())
+	if err := m.Settle(ctx); err != nil {
+		return nil, err
 	}
 	head, err := m.head(ctx)
 	if err != nil {
@@ -87,6 +88,34 @@ func (a *actor) compactNow(ctx context.Context, keep int) (*threadv1.CompactionA
 		return nil, err
 	}
 	return applied, nil
+}
+
+// settleWithin bounds the wait for an actor that is about to give its thread up.
+const settleWithin = 2 * time.Second
+
+// Settle waits until this replica has let go of the thread of the context's identity. ABORTED/THREAD_BUSY while a run works on it.
+func (m *Manager) Settle(ctx context.Context) error {
+	key, err := identity.ThreadFromContext(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	for {
+		a, changed := m.actorOf(key)
+		if a == nil {
+			return nil
+		}
+		r := a.view.Load()
+		if r != nil && r.GetState() == threadv1.RunState_RUN_STATE_RUNNING {
+			return threadBusy(r.GetId())
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return threadBusy(r.GetId())
+		}
+	}
 }
 
 func threadBusy(run string) error {

@@ -92,18 +92,15 @@ func (w *watcher) round() (done bool, err error) {
 		return false, nil
 	}
 	defer a.hub.unsubscribe(f)
-	if err := w.catchUp(f.seq); err != nil || w.end != nil {
+	if err := w.catchUp(); err != nil || w.end != nil {
 		return w.end != nil, err
 	}
 	return w.live(f)
 }
 
-// catchUp reads the journal up to a sequence.
-func (w *watcher) catchUp(through int64) error {
-	if w.last >= through {
-		return nil
-	}
-	_, err := journal.Scan(w.ctx, w.m.threads, &threadv1.ScanRequest{AfterSeq: w.last, Limit: through - w.last}, w.event)
+// catchUp reads the journal to its end, which may be beyond where the feed begins: a commit is in the store before the actor tells of it.
+func (w *watcher) catchUp() error {
+	_, err := journal.Scan(w.ctx, w.m.threads, &threadv1.ScanRequest{AfterSeq: w.last}, w.event)
 	if notFound(err) {
 		return nil
 	}
