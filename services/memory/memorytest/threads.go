@@ -155,6 +155,15 @@ func testThreadsForget(t testkit.T, k *kit) {
 	if got := k.findThreads(t, ctx, &memoryv1.SearchThreadsRequest{Query: "vault"}); len(got) != 1 || strings.Contains(got[0], "B12") {
 		t.Errorf("after redacting: %q", got)
 	}
+	// A redaction that new messages follow, before anybody searched.
+	k.say(t, k.id, threadv1.Role_ROLE_USER, "the vault is new")
+	if _, err := threads.Redact(ctx, &threadv1.RedactRequest{Seqs: []int64{2}}); err != nil {
+		t.Fatalf("redact: %v", err)
+	}
+	k.say(t, k.id, threadv1.Role_ROLE_USER, "the vault is closed")
+	if got := k.findThreads(t, ctx, &memoryv1.SearchThreadsRequest{Query: "vault"}); len(got) != 2 || strings.Contains(strings.Join(got, " "), "old") {
+		t.Errorf("after redacting and going on: %q", got)
+	}
 	if _, err := threads.Delete(ctx, &threadv1.DeleteRequest{}); err != nil {
 		t.Fatalf("delete: %v", err)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/memory/internal/index"
 	"github.com/gantry-agents/gantry/services/memory/internal/index/pool"
 )
@@ -28,7 +30,63 @@ func (s *Service) SearchThreads(ctx context.Context, req SearchRequest) (SearchR
 	if err != nil {
 		return SearchResult{}, err
 	}
-	return s.search(ctx, key, req, s.threadSync(c))
+	for range maxAttempts {
+		r, err := s.search(ctx, key, req, s.threadSync(c))
+		if err != nil {
+			return r, err
+		}
+		stale, err := s.staleThreads(ctx, r.Hits)
+		if err != nil || len(stale) == 0 {
+			return r, err
+		}
+		if err := s.readAgain(ctx, key, stale); err != nil {
+			return SearchResult{}, err
+		}
+	}
+	return SearchResult{}, errdefs.New(errdefs.ErrUnavailable, Domain, ReasonIndexBehind, "threads are being redacted while they are searched").RetryIn(time.Second)
+}
+
+// staleThreads gives the threads of hits whose messages are not in the journal any more. A redaction does not make a thread longer, so the cursor may pass it by together with
+// new messages; what was redacted must not be shown even once.
+func (s *Service) staleThreads(ctx context.Context, hits []Hit) (map[string]bool, error) {
+	stale := map[string]bool{}
+	for _, h := range hits {
+		if stale[h.Doc.Session] {
+			continue
+		}
+		now, _, err := s.threads.Messages(ctx, h.Doc.Session, h.Doc.Seq-1, h.Doc.Seq)
+		if errdefs.ClassOf(err) == errdefs.ErrNotFound {
+			stale[h.Doc.Session] = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(now, func(m Message) bool { return m.Seq == h.Doc.Seq && m.Text == h.Doc.Text }) {
+			stale[h.Doc.Session] = true
+		}
+	}
+	return stale, nil
+}
+
+// readAgain replaces the messages of threads in the index by those of the journal.
+func (s *Service) readAgain(ctx context.Context, key string, sessions map[string]bool) error {
+	err := s.pool.Use(ctx, key, func(l *pool.Lease) error {
+		if err := l.Lock(ctx); err != nil {
+			return err
+		}
+		defer l.Unlock()
+		for session := range sessions {
+			if err := s.dropThread(ctx, l, session); err != nil {
+				return err
+			}
+			if err := s.indexThread(ctx, l, ThreadHead{Session: session, Seq: -1}, "", ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return public(err, key)
 }
 
 // threadSync brings an index of threads up to date with the journal.

@@ -74,7 +74,11 @@ func (t *Threads) Messages(ctx context.Context, session string, after, through i
 	who.Session, who.Effect = session, ""
 	ctx, cancel := context.WithCancel(identity.NewContext(ctx, who))
 	defer cancel()
-	stream, err := t.client.Scan(ctx, &threadv1.ScanRequest{AfterSeq: after, Types: messageTypes})
+	req := &threadv1.ScanRequest{AfterSeq: after, Types: messageTypes}
+	if through > after {
+		req.Limit = through - after
+	}
+	stream, err := t.client.Scan(ctx, req)
 	if err != nil {
 		return nil, 0, failure(err)
 	}

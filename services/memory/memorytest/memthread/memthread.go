@@ -76,15 +76,20 @@ func (s *Service) Scan(req *threadv1.ScanRequest, stream grpc.ServerStreamingSer
 	if events == nil {
 		return errdefs.New(errdefs.ErrNotFound, "gantry.thread.v1", "THREAD_NOT_FOUND", "there is no such thread")
 	}
+	sent, more := int64(0), false
 	for _, e := range events {
 		if e.GetSeq() <= req.GetAfterSeq() || len(req.GetTypes()) > 0 && !slices.Contains(req.GetTypes(), e.GetType()) {
 			continue
+		}
+		if sent++; req.GetLimit() > 0 && sent > req.GetLimit() {
+			more = true
+			break
 		}
 		if err := stream.Send(&threadv1.ScanResponse{Item: &threadv1.ScanResponse_Event{Event: e}}); err != nil {
 			return err
 		}
 	}
-	end := &threadv1.ScanEnd{Head: head(key, int64(len(events)))}
+	end := &threadv1.ScanEnd{Head: head(key, int64(len(events))), More: more}
 	return stream.Send(&threadv1.ScanResponse{Item: &threadv1.ScanResponse_End{End: end}})
 }
 
