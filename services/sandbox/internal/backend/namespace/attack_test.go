@@ -81,12 +81,12 @@ var attacks = map[string]func(arg string) error{
 		p[0] = 10
 		return call(unix.SYS_SCHED_SETSCHEDULER, 0, 1, uintptr(unsafe.Pointer(&p)))
 	},
-	"raise priority":    func(string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -10) },
-	"hard link of usr":  func(string) error { return unix.Link("/usr/bin/env", "/workspace/env2") },
-	"sparse file":       func(string) error { return os.Truncate("/workspace/f", 1<<42) },
-	"core dumps":        func(string) error { return limitZero(unix.RLIMIT_CORE) },
-	"lower oom score":   func(string) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0) },
-	"signal supervisor": func(string) error { return unix.Kill(1, unix.SIGTERM) },
+	"raise priority":   func(string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -10) },
+	"hard link of usr": func(string) error { return unix.Link("/usr/bin/env", "/workspace/env2") },
+	"sparse file":      func(string) error { return os.Truncate("/workspace/f", 1<<42) },
+	"core dumps":       func(string) error { return limitZero(unix.RLIMIT_CORE) },
+	"lower oom score":  func(string) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0) },
+	"signal init":      func(string) error { return unix.Kill(1, unix.SIGTERM) },
 	"signal init by pidfd": func(string) error {
 		fd, err := unix.PidfdOpen(1, 0)
 		if err != nil {
@@ -217,6 +217,9 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	for _, a := range tries {
+		if os.Geteuid() != 0 && strings.Contains("kill 1|signal init |setuid 0 |signal init by pidfd ", a.what+" "+a.arg) {
+			continue // one user inside: a signal may be sent to init, which takes none, and there is no other user to become
+		}
 		t.Run(a.what+" "+a.arg, func(t *testing.T) {
 			script := fmt.Sprintf("exec -a %s ./atk '%s' '%s'", attackArg0, a.what, a.arg)
 			r := drivertest.Script(t, in, script)

@@ -18,6 +18,12 @@ func TestMain(m *testing.M) {
 	case attackArg0:
 		os.Exit(attack(os.Args))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "-as-nobody" {
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+		if err := becomeNobody(); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
