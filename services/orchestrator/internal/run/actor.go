@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/tool"
 )
 
 const (
@@ -222,6 +222,9 @@ func (a *actor) idle() (done bool, err error) {
 		return false, nil
 	default:
 	}
+	if a.m.held(a.key) {
+		return false, a.wait()
+	}
 	return true, a.thread.Release()
 }
 
@@ -240,7 +243,7 @@ func (a *actor) handOver() error {
 }
 
 // errStopped is the cause of the end of what works when the run stops: a cancel, an interrupt, a budget.
-var errStopped = errors.New("the run is stopping")
+var errStopped = tool.ErrStopped
 
 // stopFlights ends the model request and the calls that work.
 func (a *actor) stopFlights(cause error) {

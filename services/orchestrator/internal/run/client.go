@@ -135,12 +135,12 @@ func (m *Manager) post(ctx context.Context, key identity.Thread, id, kind string
 	if err != nil {
 		return false, err
 	}
+	if e.Child == nil {
+		defer m.reserve(ctx, key)()
+	}
 	resp, err := m.threads.Post(ctx, &threadv1.PostRequest{Mail: &threadv1.Mail{MessageId: id, Kind: kind, Payload: payload, Wake: wake}})
 	if err != nil {
 		return false, err
-	}
-	if e.Child == nil {
-		m.Wake(key)
 	}
 	return resp.GetDuplicate(), nil
 }

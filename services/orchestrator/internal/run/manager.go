@@ -93,6 +93,10 @@ type slot struct {
 	// again says that mail came while the actor was ending.
 	again bool
 	fence bool
+	// holds counts those who are about to post: the actor does not give the thread up while there are any.
+	holds int
+	// tried is closed when the first attempt to acquire the thread is over.
+	tried chan struct{}
 }
 
 const (
@@ -152,23 +156,73 @@ func (m *Manager) Take(key identity.Thread) { m.wake(key, nil, true) }
 func (m *Manager) wake(key identity.Thread, claimed *journal.Thread, fence bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.slotOf(key, claimed, fence)
+}
+
+// slotOf finds or makes the slot of a thread and sees to it that its actor looks into the mailbox. Nil while the replica stops. The caller holds mu.
+func (m *Manager) slotOf(key identity.Thread, claimed *journal.Thread, fence bool) *slot {
 	select {
 	case <-m.drain:
 		if claimed != nil {
-			m.work.Go(func() { claimed.Release() })
+			m.work.Go(func() { _ = claimed.Release() })
 		}
-		return
+		return nil
 	default:
 	}
 	if s := m.slots[key]; s != nil {
 		s.again = true
 		s.fence = s.fence || fence
 		poke(s.nudge)
-		return
+		return s
 	}
-	s := &slot{nudge: make(chan struct{}, 1), fence: fence}
+	s := &slot{nudge: make(chan struct{}, 1), tried: make(chan struct{}), fence: fence}
 	m.slots[key] = s
 	m.work.Go(func() { m.keep(key, s, claimed) })
+	return s
+}
+
+// reserve takes the thread for this replica before something is posted to it, so that the replica that was called does the work and can stream it: mail without
+// an owner is anybody's. Where another replica has the thread, the mail is for that one. The returned function ends the reservation.
+func (m *Manager) reserve(ctx context.Context, key identity.Thread) (posted func()) {
+	m.mu.Lock()
+	s := m.slotOf(key, nil, false)
+	if s == nil {
+		m.mu.Unlock()
+		return func() {}
+	}
+	s.holds++
+	m.mu.Unlock()
+	select {
+	case <-s.tried:
+	case <-ctx.Done():
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.holds--
+		s.again = true
+		poke(s.nudge)
+		if m.slots[key] != s { // its actor gave up meanwhile
+			m.slotOf(key, nil, false)
+		}
+	}
+}
+
+// held says whether somebody is about to post.
+func (m *Manager) held(key identity.Thread) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.slots[key]
+	return s != nil && s.holds > 0
+}
+
+// attempted says that the attempt to acquire the thread is over. The caller holds mu.
+func (s *slot) attempted() {
+	select {
+	case <-s.tried:
+	default:
+		close(s.tried)
+	}
 }
 
 func poke(ch chan struct{}) {
@@ -205,6 +259,9 @@ func (m *Manager) keep(key identity.Thread, s *slot, claimed *journal.Thread) {
 // runActor acquires the thread and works on it. A thread with a live owner elsewhere is left to it: it has the mail.
 func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread, fence bool) (err error) {
 	defer func() {
+		m.mu.Lock()
+		s.attempted()
+		m.mu.Unlock()
 		if p := recover(); p != nil {
 			err = errdefs.New(errdefs.ErrInternal, Domain, "", "the actor panicked: %v", p)
 			m.log.Error("the actor of a thread failed inside", "thread", key.Key(), "panic", p)
@@ -224,13 +281,14 @@ func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread,
 	a := m.newActor(key, thread, m.drain, s.nudge)
 	m.mu.Lock()
 	s.actor = a
+	s.attempted()
 	close(m.changed)
 	m.changed = make(chan struct{})
 	m.mu.Unlock()
 	err = a.work()
 	thread.Abandon(errActorEnded)
 	a.hub.close()
-	if err != nil && !errors.Is(err, journal.ErrFenced) && !errors.Is(err, journal.ErrLost) && errdefs.ReasonOf(err) != "FENCED" {
+	if err != nil && m.quit.Err() == nil && !errors.Is(err, journal.ErrFenced) && !errors.Is(err, journal.ErrLost) && errdefs.ReasonOf(err) != "FENCED" {
 		m.log.Error("the work on a thread broke off", "thread", key.Key(), "error", err)
 	}
 	return err
@@ -290,7 +348,8 @@ func (m *Manager) claim() {
 		case <-ctx.Done():
 		}
 	}()
-	const wait, pause, most = 10 * time.Second, 200 * time.Millisecond, 16
+	const wait, minPause, maxPause, most = 10 * time.Second, 200 * time.Millisecond, 2 * time.Second, 16
+	pause := minPause
 	for ctx.Err() == nil {
 		all, _ := m.load(identity.Thread{})
 		room := min(m.cfg.MaxThreads-all, most)
@@ -302,8 +361,10 @@ func (m *Manager) claim() {
 				m.wake(key, hold(identity.NewContext(m.quit, id), c), false)
 			}
 			if err == nil {
+				pause = minPause
 				continue
 			}
+			pause = min(2*pause, maxPause)
 			if ctx.Err() == nil && errdefs.ReasonOf(err) != "OWNER_EXPIRED" {
 				m.log.Warn("looking for threads without an owner failed", "error", err)
 			}

@@ -23,7 +23,7 @@ import (
 const stopGrace = 5 * time.Second
 
 // errToolTimeout is the cause of the end of a call whose time was up.
-var errToolTimeout = errors.New("the time of the call was up")
+var errToolTimeout = tool.ErrTimedOut
 
 // toolFlight is a call that works.
 type toolFlight struct {

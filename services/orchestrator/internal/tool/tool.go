@@ -7,6 +7,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
@@ -82,6 +83,19 @@ type Result struct {
 type Tool interface {
 	Spec() Spec
 	Run(ctx context.Context, call Call) Result
+}
+
+// The causes of the end of a call's context when the call itself is to end. A context that ends for another cause (the
+// process stops, the thread has another owner) ends the waiting only: whoever goes on with the run takes the call up again.
+var (
+	ErrStopped  = errors.New("the run is stopping")
+	ErrTimedOut = errors.New("the time of the call was up")
+)
+
+// MustEnd says whether what the call started elsewhere must be ended too.
+func MustEnd(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ErrStopped) || errors.Is(cause, ErrTimedOut)
 }
 
 // OK makes a result that worked.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sandboxv1 "github.com/gantry-agents/gantry/gen/gantry/sandbox/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
+	"github.com/gantry-agents/gantry/libs/effect"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/tool"
 )
 
@@ -19,6 +22,8 @@ const (
 	execMax     = time.Hour
 	// execGrace lies between the polite and the hard end.
 	execGrace = 5 * time.Second
+	// killTimeout bounds the end of a command whose call was stopped.
+	killTimeout = 3 * time.Second
 	// captureBytes of each stream come back; the rest stays in the log of the sandbox.
 	captureBytes = 64 << 10
 )
@@ -52,9 +57,31 @@ func (env Env) execute(ctx context.Context, _ tool.Call, in executeIn) (tool.Res
 		},
 	})
 	if err != nil {
+		if tool.MustEnd(ctx) {
+			env.killCommand(ctx)
+		}
 		return tool.Result{}, err
 	}
 	return commandResult(got, limit), nil
+}
+
+// killCommand ends the command of a call that was stopped. Leaving the call does not end it, since a command must survive the loss of
+// whoever waits for it.
+func (env Env) killCommand(ctx context.Context) {
+	id, ok := identity.FromContext(ctx)
+	if !ok || id.Effect == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	got, err := env.Sandbox.GetExecRecord(ctx, &sandboxv1.GetExecRecordRequest{Effect: id.Effect})
+	if err != nil {
+		return // it never started, or its sandbox is gone
+	}
+	id.Effect = effect.Derive(id.Effect, "kill")
+	_, _ = env.Sandbox.SignalProcess(identity.NewContext(ctx, id), &sandboxv1.SignalProcessRequest{
+		SandboxId: got.GetRecord().GetSandboxId(), ExecId: got.GetRecord().GetExecId(), Signal: int32(syscall.SIGKILL),
+	}) // an error says that it has ended
 }
 
 // commandResult shows how a command ended. A command that ends with another code than 0 has worked as a call: the code and

@@ -1,0 +1,74 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/gantry-agents/gantry/libs/access"
+)
+
+// Config holds the settings of the suite in one process. Each service has many more when it runs by itself; here they have their defaults.
+type Config struct {
+	Data        string        `help:"Directory in which everything is kept." default:".gantry" type:"path" env:"GANTRY_DATA"`
+	Workspace   string        `help:"Workspace directory of the default agent. Empty: DATA/workspace." env:"GANTRY_WORKSPACE" type:"path"`
+	Workspaces  string        `help:"Directory whose subdirectories are the workspaces of the agents of their names." env:"GANTRY_WORKSPACES" type:"path"`
+	Address     string        `help:"Address to serve gRPC on: all services." default:"127.0.0.1:7401" env:"GANTRY_ADDRESS"`
+	HTTPAddress string        `name:"http-address" help:"Address to serve REST on. Empty: none." default:"127.0.0.1:7400" env:"GANTRY_HTTP_ADDRESS"`
+	Model       string        `help:"Default model, for example ollama:qwen3. Empty: Ollama's only model that can call tools, else offline." env:"GANTRY_MODEL"`
+	Ollama      string        `name:"ollama-url" help:"Address of Ollama. Empty: OLLAMA_HOST, else its usual address. none: Ollama is not used."`
+	Script      string        `name:"model-script" help:"YAML file of scripted answers, as provider scripted. For tests." type:"path"`
+	Backend     string        `help:"Where files are kept: local (plain files) or sqlite." enum:"local,sqlite" default:"local"`
+	Auth        access.Config `embed:"" prefix:"auth-"`
+}
+
+// DefaultConfig gives the defaults, which the tags state too.
+func DefaultConfig() Config {
+	return Config{Data: ".gantry", Address: "127.0.0.1:7401", HTTPAddress: "127.0.0.1:7400", Backend: "local"}
+}
+
+// prepare checks the settings and makes the data directory.
+func (c *Config) prepare() error {
+	if c.Data == "" {
+		return errors.New("the data directory is empty: name one with --data")
+	}
+	data, err := filepath.Abs(c.Data)
+	if err != nil {
+		return err
+	}
+	c.Data = data
+	if c.Workspace == "" {
+		c.Workspace = filepath.Join(data, "workspace")
+	}
+	if c.Workspaces != "" {
+		if info, err := os.Stat(c.Workspaces); err != nil || !info.IsDir() {
+			return fmt.Errorf("--workspaces %s is no directory", c.Workspaces)
+		}
+	}
+	if err := os.MkdirAll(c.Workspace, 0o755); err != nil {
+		return dataError(data, err)
+	}
+	probe, err := os.CreateTemp(data, ".writable-*")
+	if err != nil {
+		return dataError(data, err)
+	}
+	if _, err := probe.Write(make([]byte, 4096)); err != nil {
+		return errors.Join(dataError(data, err), probe.Close(), os.Remove(probe.Name()))
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// dataError says what is wrong with the data directory and what to do.
+func dataError(dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the data directory %s can't be written: choose another with --data", dir)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("the disk of the data directory %s is full: make room, or choose another with --data", dir)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
+		return fmt.Errorf("the data directory %s is, or is below, a file: choose another with --data", dir)
+	}
+	return fmt.Errorf("the data directory %s: %w", dir, err)
+}
