@@ -93,6 +93,28 @@ var fileCases = []Case{
 		_, err = e.Files.Stat(ctx, &fspb.StatRequest{Path: "old"})
 		refused(tb, "afterwards", err, errdefs.ErrNotFound, "PATH_NOT_FOUND")
 	}},
+	{"a change under an effect id is made once", func(tb testing.TB, e *Env) {
+		ctx := e.As("ana")
+		one := withEffect(ctx, "append")
+		for i := range 3 {
+			resp, err := e.Files.Append(one, &fspb.AppendRequest{Path: "log", Content: []byte("line\n")})
+			if err != nil || resp.GetOffsetBytes() != 0 || resp.GetInfo().GetSizeBytes() != 5 {
+				tb.Fatalf("call %d: %v %v", i, resp, err)
+			}
+		}
+		want(tb, "log", e.out(tb, ctx, "cat log"), "line\n")
+		_, err := e.Files.Append(one, &fspb.AppendRequest{Path: "log", Content: []byte("other\n")})
+		refused(tb, "another request", err, errdefs.ErrAborted, "EFFECT_MISMATCH")
+		gone := withEffect(ctx, "delete")
+		_, err = e.Files.Delete(gone, &fspb.DeleteRequest{Path: "none"})
+		refused(tb, "a failed change", err, errdefs.ErrNotFound, "PATH_NOT_FOUND")
+		e.out(tb, ctx, "touch none")
+		for range 2 {
+			if d, err := e.Files.Delete(gone, &fspb.DeleteRequest{Path: "none"}); err != nil || d.GetFiles() != 1 {
+				tb.Errorf("it was not made, so it may be made later: %v %v", d, err)
+			}
+		}
+	}},
 	{"search finds what is there, with hostile names and bytes", func(tb testing.TB, e *Env) {
 		ctx := e.As("ana")
 		names := []string{"log 09:41.txt", "-rf", "it's $(id) \"q\".md", "*.md", "back\\slash", ".hidden", strings.Repeat("長", 80), "보고서-1.md", "sub/deep/x.txt"}

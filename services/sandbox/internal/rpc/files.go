@@ -172,7 +172,7 @@ func (in *inside) sum(ctx context.Context, path string) (string, error) {
 
 // GetCapabilities implements FilesystemService.
 func (f *Files) GetCapabilities(context.Context, *fspb.GetCapabilitiesRequest) (*fspb.GetCapabilitiesResponse, error) {
-	return &fspb.GetCapabilitiesResponse{Backend: "sandbox", ArbitraryNames: true}, nil
+	return &fspb.GetCapabilitiesResponse{Backend: "sandbox", ArbitraryNames: true, Effects: true}, nil
 }
 
 // Stat implements FilesystemService.

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	fspb "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -78,11 +79,17 @@ func (f *Files) store(ctx context.Context, h *fspb.UploadHeader, sp *spool, sum 
 	if err != nil {
 		return nil, err
 	}
-	e, err := in.Tree.Write(ctx, name, content, options(h.GetMode(), h.GetIfRevision(), h.GetFileMode()))
-	if err != nil {
-		return nil, err
-	}
-	return &fspb.UploadResponse{Info: info(e, sum), Created: !exists}, nil
+	o := options(h.GetMode(), h.GetIfRevision(), h.GetFileMode())
+	// What an effect id stands for is the header with the hash of the bytes.
+	request := proto.CloneOf(h)
+	request.Sha256 = sum
+	return once(ctx, f, in, request, !o.CreateOnly && o.IfRevision == "", &fspb.UploadResponse{}, func() (*fspb.UploadResponse, error) {
+		e, err := in.Tree.Write(ctx, name, content, o)
+		if err != nil {
+			return nil, err
+		}
+		return &fspb.UploadResponse{Info: info(e, sum), Created: !exists}, nil
+	})
 }
 
 // spool keeps an upload until it is complete.

@@ -62,11 +62,14 @@ func (f *Files) Write(ctx context.Context, req *fspb.WriteRequest) (*fspb.WriteR
 		return nil, err
 	}
 	defer in.close()
-	e, err := in.Tree.Write(ctx, name, bytes.NewReader(req.GetContent()), options(req.GetMode(), req.GetIfRevision(), req.GetFileMode()))
-	if err != nil {
-		return nil, err
-	}
-	return &fspb.WriteResponse{Info: info(e, sumOf(req.GetContent())), Created: !exists}, nil
+	o := options(req.GetMode(), req.GetIfRevision(), req.GetFileMode())
+	return once(ctx, f, in, req, !o.CreateOnly && o.IfRevision == "", &fspb.WriteResponse{}, func() (*fspb.WriteResponse, error) {
+		e, err := in.Tree.Write(ctx, name, bytes.NewReader(req.GetContent()), o)
+		if err != nil {
+			return nil, err
+		}
+		return &fspb.WriteResponse{Info: info(e, sumOf(req.GetContent())), Created: !exists}, nil
+	})
 }
 
 // Edit implements FilesystemService. It is read, replaced and written under the revision that was read; when a command was faster it is made again.
@@ -76,6 +79,10 @@ func (f *Files) Edit(ctx context.Context, req *fspb.EditRequest) (*fspb.EditResp
 		return nil, err
 	}
 	defer in.close()
+	return once(ctx, f, in, req, false, &fspb.EditResponse{}, func() (*fspb.EditResponse, error) { return in.edit(ctx, name, req) })
+}
+
+func (in *inside) edit(ctx context.Context, name string, req *fspb.EditRequest) (*fspb.EditResponse, error) {
 	var edits []fsops.Replacement
 	for _, r := range req.GetReplacements() {
 		edits = append(edits, fsops.Replacement{Old: r.GetOldText(), New: r.GetNewText(), All: r.GetReplaceAll()})
@@ -132,15 +139,17 @@ func (f *Files) Append(ctx context.Context, req *fspb.AppendRequest) (*fspb.Appe
 		return nil, err
 	}
 	defer in.close()
-	e, offset, err := in.Tree.Append(ctx, name, req.GetContent(), req.GetEnsureNewline())
-	if err != nil {
-		return nil, err
-	}
-	sum, err := in.sum(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return &fspb.AppendResponse{Info: info(e, sum), OffsetBytes: offset}, nil
+	return once(ctx, f, in, req, false, &fspb.AppendResponse{}, func() (*fspb.AppendResponse, error) {
+		e, offset, err := in.Tree.Append(ctx, name, req.GetContent(), req.GetEnsureNewline())
+		if err != nil {
+			return nil, err
+		}
+		sum, err := in.sum(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return &fspb.AppendResponse{Info: info(e, sum), OffsetBytes: offset}, nil
+	})
 }
 
 // Delete implements FilesystemService.
@@ -157,6 +166,10 @@ func (f *Files) Delete(ctx context.Context, req *fspb.DeleteRequest) (*fspb.Dele
 		return nil, err
 	}
 	defer in.close()
+	return once(ctx, f, in, req, req.GetAllowMissing(), &fspb.DeleteResponse{}, func() (*fspb.DeleteResponse, error) { return in.delete(ctx, p, req) })
+}
+
+func (in *inside) delete(ctx context.Context, p fsops.Path, req *fspb.DeleteRequest) (*fspb.DeleteResponse, error) {
 	name, err := in.locate(ctx, p)
 	if errors.Is(err, errdefs.ErrNotFound) && req.GetAllowMissing() {
 		return &fspb.DeleteResponse{}, nil
@@ -209,6 +222,10 @@ func (f *Files) Move(ctx context.Context, req *fspb.MoveRequest) (*fspb.MoveResp
 		return nil, err
 	}
 	defer in.close()
+	return once(ctx, f, in, req, false, &fspb.MoveResponse{}, func() (*fspb.MoveResponse, error) { return in.move(ctx, from, to, req) })
+}
+
+func (in *inside) move(ctx context.Context, from, to fsops.Path, req *fspb.MoveRequest) (*fspb.MoveResponse, error) {
 	source, err := in.locate(ctx, from)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ func (s *Server) ListProcesses(ctx context.Context, req *pb.ListProcessesRequest
 	}
 	resp := &pb.ListProcessesResponse{}
 	for _, r := range records {
+		if r.Kind != "" {
+			continue
+		}
 		if !req.GetRunningOnly() || r.Exit.State == sandbox.StateRunning {
 			resp.Records = append(resp.Records, toRecord(l.Instance.Spec().ID, r))
 		}

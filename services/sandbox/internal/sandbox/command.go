@@ -180,4 +180,10 @@ type Record struct {
 	Generation int64 `json:"generation"`
 	// Exit is zero but for its State while the command runs.
 	Exit Exit `json:"exit"`
+	// Kind is empty for an exec, and KindFile for a change of files from outside. Answer is what was answered to it.
+	Kind   string `json:"kind,omitempty"`
+	Answer []byte `json:"answer,omitempty"`
 }
+
+// KindFile marks the record of a change of files from outside.
+const KindFile = "file"

@@ -126,6 +126,9 @@ type Instance interface {
 	Execs(ctx context.Context) ([]Record, error)
 	// Lookup finds an exec by its id or its effect id. EXEC_NOT_FOUND.
 	Lookup(ctx context.Context, execOrEffect string) (Record, error)
+	// Note keeps the record of an effect that is no command, replacing one with the same id. A record without an effect, or one in state lost, is
+	// removed instead: the change did not happen.
+	Note(ctx context.Context, r Record) error
 	// Signal sends a signal to the process group of an exec; SIGKILL kills its whole tree. EXEC_ENDED when it has ended.
 	Signal(ctx context.Context, execID string, signal int) error
 	// Files opens the workspace with the rights of as. The caller closes it.

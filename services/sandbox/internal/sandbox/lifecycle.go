@@ -65,7 +65,7 @@ func (m *Manager) lookAt(ctx context.Context, l *Live) error {
 	}
 	running := 0
 	for _, r := range records {
-		if r.Exit.State == StateRunning {
+		if r.Exit.State == StateRunning && r.Kind == "" {
 			running++
 		}
 	}

@@ -79,6 +79,7 @@ type Live struct {
 	parent      string // newest snapshot of this line
 	projection  string
 	running     int
+	inFlight    map[string]chan struct{} // effects of file changes that are being made
 }
 
 // LiveState says what a live sandbox does.
@@ -182,7 +183,7 @@ func (m *Manager) newLive(d Driver, in Instance, head Head, restored string) *Li
 	l := &Live{
 		Instance: in, Caps: d.Capabilities(), Restored: restored, Workspace: WorkspaceDir, state: LiveRunning,
 		floor: head.Token - tokenBlock + 1, next: head.Token - tokenBlock + 1, limit: head.Token,
-		leases: map[string]*Lease{}, lastUse: m.now(), lastSave: m.now(), idle: m.set.IdleTimeout, parent: head.Snapshot,
+		leases: map[string]*Lease{}, inFlight: map[string]chan struct{}{}, lastUse: m.now(), lastSave: m.now(), idle: m.set.IdleTimeout, parent: head.Snapshot,
 	}
 	if dir := in.Spec().HostDir; dir != "" {
 		l.Workspace = dir

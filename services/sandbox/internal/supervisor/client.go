@@ -152,6 +152,12 @@ func (c *Client) Lookup(ctx context.Context, execOrEffect string) (sandbox.Recor
 	return resp.Records[0], nil
 }
 
+// Note implements [sandbox.Instance].
+func (c *Client) Note(ctx context.Context, r sandbox.Record) error {
+	_, err := c.call(ctx, request{Op: opNote, Record: &r})
+	return err
+}
+
 // Signal implements [sandbox.Instance].
 func (c *Client) Signal(ctx context.Context, execID string, signal int) error {
 	_, err := c.call(ctx, request{Op: opSignal, Exec: execID, Signal: signal})

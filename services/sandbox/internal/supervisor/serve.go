@@ -76,6 +76,10 @@ func (s *Server) handle(conn *net.UnixConn, destroyed func()) {
 		if e, err = s.find(req.Exec); err == nil {
 			resp.Records = []sandbox.Record{e.snapshot()}
 		}
+	case opNote:
+		if req.Record != nil {
+			err = s.note(*req.Record)
+		}
 	case opSignal:
 		err = s.signal(req.Exec, req.Signal)
 	case opFiles:

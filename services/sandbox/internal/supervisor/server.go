@@ -169,6 +169,43 @@ func (s *Server) list() []sandbox.Record {
 	return out
 }
 
+// note keeps or removes the record of an effect that is no command.
+func (s *Server) note(r sandbox.Record) error {
+	r.Generation = s.spec.Generation
+	if err := s.journal.write(r); err != nil {
+		return errdefs.New(errdefs.ErrUnavailable, sandbox.Domain, "", "the effect could not be recorded: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Effect == "" || r.Exit.State == sandbox.StateLost {
+		delete(s.execs, r.ID)
+		delete(s.effects, r.Effect)
+		return nil
+	}
+	if len(s.effects) >= maxEffects && s.effects[r.Effect] == nil {
+		s.forgetOldest()
+	}
+	e := &execution{log: newLog(s.dir, 0), done: make(chan struct{}), record: r}
+	e.log.close()
+	close(e.done)
+	s.execs[r.ID], s.effects[r.Effect] = e, e
+	return nil
+}
+
+// forgetOldest makes room among the effects. The caller holds mu.
+func (s *Server) forgetOldest() {
+	var oldest *execution
+	for _, e := range s.effects {
+		if r := e.snapshot(); r.Exit.State != sandbox.StateRunning && (oldest == nil || r.Start.Before(oldest.record.Start)) {
+			oldest = e
+		}
+	}
+	if oldest != nil {
+		delete(s.execs, oldest.record.ID)
+		delete(s.effects, oldest.record.Effect)
+	}
+}
+
 func (s *Server) signal(id string, signal int) error {
 	e, err := s.find(id)
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 	opList    = "list"
 	opLookup  = "lookup"
 	opSignal  = "signal"
+	opNote    = "note"
 	opFiles   = "files"
 	opFreeze  = "freeze"
 	opThaw    = "thaw"
@@ -39,6 +40,7 @@ type request struct {
 	Exec    string           `json:"exec,omitempty"`
 	Offset  int64            `json:"offset,omitempty"`
 	Signal  int              `json:"signal,omitempty"`
+	Record  *sandbox.Record  `json:"record,omitempty"`
 	// Data is the payload that follows the header, for stdin.
 	Data []byte `json:"-"`
 }
