@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,6 +138,16 @@ func (r *Replica) Kill() {
 	r.killed = true
 }
 
+// KillAt kills the replica at the nth commit from now on: before the store has it, or after, when only the answer is lost. The owner's life ends with it, so that
+// nobody has to wait for it to expire.
+func (r *Replica) KillAt(n int, before bool) {
+	r.killed = true
+	r.link.at.Store(&deadline{left: n, before: before, die: func(owner string) { r.c.Threads.Kill(owner) }})
+}
+
+// Dead says whether the replica is cut off.
+func (r *Replica) Dead() bool { return r.link.cut.Load() }
+
 // Revive gives a killed replica its connections back, as a process that was frozen and goes on.
 func (r *Replica) Revive() { r.link.cut.Store(false); r.killed = false }
 
@@ -161,6 +172,26 @@ func (r *Replica) Stop() {
 type link struct {
 	inner grpc.ClientConnInterface
 	cut   atomic.Bool
+	at    atomic.Pointer[deadline]
+}
+
+// deadline is the commit at which a link is cut.
+type deadline struct {
+	mu     sync.Mutex
+	left   int
+	before bool
+	die    func(owner string)
+}
+
+// reached counts a call and says whether the link is cut at it.
+func (d *deadline) reached(args any) bool {
+	if _, commit := args.(*threadv1.CommitRequest); d == nil || !commit {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left--
+	return d.left == 0
 }
 
 var errCut = errdefs.New(errdefs.ErrUnavailable, errdefs.DomainCommon, "", "the connection is cut")
@@ -169,11 +200,21 @@ func (l *link) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if l.cut.Load() {
 		return errCut
 	}
-	err := l.inner.Invoke(ctx, method, args, reply, opts...)
-	if l.cut.Load() {
-		return errCut // the answer is lost, whatever happened at the other side
+	d := l.at.Load()
+	last := d.reached(args)
+	if last {
+		l.cut.Store(true)
 	}
-	return err
+	if !last || !d.before {
+		err := l.inner.Invoke(ctx, method, args, reply, opts...)
+		if !last && !l.cut.Load() {
+			return err
+		}
+	}
+	if last {
+		d.die(args.(*threadv1.CommitRequest).GetOwnerId())
+	}
+	return errCut // the answer is lost, whatever happened at the other side
 }
 
 func (l *link) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -364,8 +364,11 @@ func (m *Manager) claim() {
 				pause = minPause
 				continue
 			}
-			pause = min(2*pause, maxPause)
-			if ctx.Err() == nil && errdefs.ReasonOf(err) != "OWNER_EXPIRED" {
+			switch {
+			case errdefs.ReasonOf(err) == "OWNER_EXPIRED": // its first heartbeat is on its way
+				pause = minPause / 4
+			case ctx.Err() == nil:
+				pause = min(2*pause, maxPause)
 				m.log.Warn("looking for threads without an owner failed", "error", err)
 			}
 		}

@@ -27,6 +27,7 @@ type Workspace struct {
 	effects   map[identity.Bucket]map[string]effectRecord
 	// writes counts writes that changed something, by path.
 	writes  map[string]int
+	written map[identity.Bucket]map[string]int
 	onWrite func(context.Context, string)
 }
 
@@ -38,7 +39,7 @@ type effectRecord struct {
 // NewWorkspace makes an empty workspace.
 func NewWorkspace() *Workspace {
 	return &Workspace{
-		templates: map[[2]string]map[string][]byte{}, buckets: map[identity.Bucket]map[string][]byte{}, effects: map[identity.Bucket]map[string]effectRecord{}, writes: map[string]int{},
+		templates: map[[2]string]map[string][]byte{}, buckets: map[identity.Bucket]map[string][]byte{}, effects: map[identity.Bucket]map[string]effectRecord{}, writes: map[string]int{}, written: map[identity.Bucket]map[string]int{},
 	}
 }
 
@@ -66,6 +67,13 @@ func (w *Workspace) Writes(path string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes[path]
+}
+
+// WritesIn is [Workspace.Writes] of one bucket.
+func (w *Workspace) WritesIn(b identity.Bucket, path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written[b][path]
 }
 
 func (w *Workspace) GetDefinition(ctx context.Context, req *workspacev1.GetDefinitionRequest) (*workspacev1.GetDefinitionResponse, error) {
@@ -230,6 +238,10 @@ func (f *Files) Write(ctx context.Context, req *fsv1.WriteRequest) (*fsv1.WriteR
 	_, existed := w.buckets[bucket][path]
 	w.buckets[bucket][path] = req.GetContent()
 	w.writes[path]++
+	if w.written[bucket] == nil {
+		w.written[bucket] = map[string]int{}
+	}
+	w.written[bucket][path]++
 	resp := &fsv1.WriteResponse{Info: &fsv1.FileInfo{Path: path, SizeBytes: int64(len(req.GetContent())), Revision: hashOf(req)[:8]}, Created: !existed}
 	if id.Effect != "" {
 		w.effects[bucket][id.Effect] = effectRecord{hashOf(req), resp}
