@@ -54,7 +54,7 @@ args() {
 			"--sandbox-address=${address[sandbox]}" "--tasks-address=${address[task]}" \
 			"--capability-key=$data/orchestrator/capability.pem" "--capability-key-set=$data/keys/capability-keys.json"
 		;;
-	workspace) printf '%s\n' "--data=$data/workspace" "--workspaces=$workspaces" ;;
+	workspace) printf '%s\n' "--data=$data/workspace/runtime" "--workspace=$data/workspace/default" "--workspaces=$workspaces" ;;
 	memory) printf '%s\n' "--filesystem=${address[workspace]}" "--index-dir=$data/memory/index" ;;
 	sandbox) printf '%s\n' "--dir=$data/sandbox" "--workspace=${address[workspace]}" ;;
 	task) printf '%s\n' "--database=$data/task/tasks.db" "--threads=${address[workspace]}" ;;

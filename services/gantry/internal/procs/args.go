@@ -1,6 +1,9 @@
 package procs
 
-import "path/filepath"
+import (
+	"cmp"
+	"path/filepath"
+)
 
 // args are the flags of a service: its address, its data, the others' addresses, and the orchestrator's public keys.
 func (c *Cluster) args(service string) []string {
@@ -12,6 +15,8 @@ func (c *Cluster) args(service string) []string {
 		args = append(args, "--replica=orchestrator", "--workspace-address="+c.addresses[Workspace], "--memory-address="+c.addresses[Memory],
 			"--sandbox-address="+c.addresses[Sandbox], "--tasks-address="+c.addresses[Task],
 			"--capability-key="+filepath.Join(dir, "capability.pem"), "--capability-key-set="+keys, "--model="+c.cfg.Model)
+	case Workspace:
+		args = append(args, "--data="+filepath.Join(dir, "runtime"), "--workspace="+cmp.Or(c.cfg.Workspace, filepath.Join(dir, "default")), "--workspaces="+c.cfg.Workspaces)
 	case Memory:
 		args = append(args, "--filesystem="+c.addresses[Workspace], "--index-dir="+filepath.Join(dir, "index"))
 	case Sandbox:

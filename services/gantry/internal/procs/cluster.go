@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -134,6 +135,12 @@ func (c *Cluster) Log(service string) string {
 
 func (c *Cluster) logPath(service string) string {
 	return filepath.Join(c.cfg.Dir, "log", service+".log")
+}
+
+// LogTail is the end of the log of a service, for error messages.
+func (c *Cluster) LogTail(service string) string {
+	text := strings.TrimSpace(c.Log(service))
+	return text[max(0, len(text)-logTail):]
 }
 
 // Conn connects to a service. The cluster closes it.
