@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/gantry-agents/gantry/gen v0.0.0
 	github.com/gantry-agents/gantry/libs v0.0.0
+	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.4
 	golang.org/x/sys v0.50.0
 	google.golang.org/grpc v1.85.0
@@ -45,6 +46,7 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
 	golang.org/x/net v0.61.0 // indirect

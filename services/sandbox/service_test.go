@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agents/gantry/libs/middleware"
 	"github.com/gantry-agents/gantry/libs/run"
 	"github.com/gantry-agents/gantry/libs/server"
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/sandbox"
 	"github.com/gantry-agents/gantry/services/sandbox/sandboxtest"
 )
@@ -36,14 +37,14 @@ func TestMain(m *testing.M) {
 			},
 		}))
 	}
-	os.Exit(m.Run())
+	testkit.LeakMain(m)
 }
 
 // needNamespace skips where the namespace driver does not work.
 func needNamespace(tb testing.TB) {
 	tb.Helper()
 	if os.Geteuid() != 0 {
-		tb.Skip("the namespace driver is tested as root")
+		testkit.Skip(tb, "namespace", "the service is tested as root")
 	}
 }
 

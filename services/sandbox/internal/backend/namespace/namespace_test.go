@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox/drivertest"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/supervisor"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	testkit.LeakMain(m)
 }
 
 func newDriver(tb testing.TB, dir string) sandbox.Driver {
@@ -35,7 +36,7 @@ func newDriver(tb testing.TB, dir string) sandbox.Driver {
 	}
 	for _, f := range d.Probe(tb.Context()) {
 		if f.Required && !f.OK {
-			tb.Skipf("no %s here: %s", f.Name, f.Detail)
+			testkit.Skip(tb, "namespace", "no %s here: %s; %s", f.Name, f.Detail, f.Fix)
 		}
 	}
 	return d

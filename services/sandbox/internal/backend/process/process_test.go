@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox/drivertest"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/supervisor"
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == supervisor.Arg0 {
 		os.Exit(supervisor.Main(os.Args, map[string]supervisor.Factory{Name: NewSpawner}))
 	}
-	os.Exit(m.Run())
+	testkit.LeakMain(m)
 }
 
 func newDriver(tb testing.TB, dir string) sandbox.Driver {
