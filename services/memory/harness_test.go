@@ -103,13 +103,7 @@ func (w *world) memory(tb testing.TB, name string, cfg memory.Config, deps memor
 		}
 	})
 	w.serve(tb, name, s.Register)
-	return memorytest.Target{
-		Memory: w.dial(tb, name), Files: files, Threads: files,
-		Journal: func(ctx context.Context, events []*threadv1.Event) error {
-			_, err := threadv1.NewThreadServiceClient(files).Commit(ctx, &threadv1.CommitRequest{OwnerId: "test/1", BatchId: events[0].GetId(), Events: events})
-			return err
-		},
-	}
+	return memorytest.Target{Memory: w.dial(tb, name), Files: files, Threads: files}
 }
 
 func inMemory() memory.Config {
@@ -144,7 +138,8 @@ func TestSuiteAtAddress(t *testing.T) {
 			t.Cleanup(func() { conn.Close() })
 			return conn
 		}
-		return memorytest.Target{Memory: dial(*memoryTarget), Files: dial(*filesTarget)}
+		files := dial(*filesTarget)
+		return memorytest.Target{Memory: dial(*memoryTarget), Files: files, Threads: files}
 	})
 }
 

@@ -112,9 +112,6 @@ func TestSuiteInProcess(t *testing.T) {
 	address := startProcess(t, files)
 	memorytest.Run(testkit.Wrap(t), func(t testkit.T) memorytest.Target {
 		conn := dialAddress(t, files)
-		return memorytest.Target{Memory: dialAddress(t, address), Files: conn, Threads: conn, Journal: func(ctx context.Context, events []*threadv1.Event) error {
-			_, err := threadv1.NewThreadServiceClient(conn).Commit(ctx, &threadv1.CommitRequest{OwnerId: "test/1", BatchId: events[0].GetId(), Events: events})
-			return err
-		}}
+		return memorytest.Target{Memory: dialAddress(t, address), Files: conn, Threads: conn}
 	})
 }

@@ -24,10 +24,27 @@ import (
 type Target struct {
 	Memory grpc.ClientConnInterface
 	Files  grpc.ClientConnInterface
-	// Threads may be nil: then what reads threads is not tested. The suite commits messages with epoch and owner of its own making if Journal is nil.
+	// Threads may be nil: then what reads threads is not tested.
 	Threads grpc.ClientConnInterface
-	// Journal, where set, puts events into the thread of the context's identity.
-	Journal func(ctx context.Context, events []*threadv1.Event) error
+}
+
+// Journal puts events into the thread of the context's identity, as an orchestrator would.
+func (target Target) Journal(ctx context.Context, events []*threadv1.Event) error {
+	var random [8]byte
+	rand.Read(random[:])
+	threads := threadv1.NewThreadServiceClient(target.Threads)
+	owner := &threadv1.Owner{Id: fmt.Sprintf("memorytest/%x", random)}
+	if _, err := threads.Heartbeat(ctx, &threadv1.HeartbeatRequest{Owner: owner}); err != nil {
+		return err
+	}
+	got, err := threads.Acquire(ctx, &threadv1.AcquireRequest{Owner: owner})
+	if err != nil {
+		return err
+	}
+	_, err = threads.Commit(ctx, &threadv1.CommitRequest{
+		OwnerId: owner.GetId(), Epoch: got.GetHead().GetEpoch(), ExpectedSeq: -1, BatchId: fmt.Sprintf("%x", random), Events: events, Release: true,
+	})
+	return err
 }
 
 // Run runs the suite.

@@ -28,7 +28,7 @@ var laterTests = map[string]func(testkit.T, *kit){
 // say puts a message into the thread of an identity.
 func (k *kit) say(t testkit.T, id identity.Identity, role threadv1.Role, text string, change ...func(*threadv1.Message)) {
 	t.Helper()
-	if k.Journal == nil {
+	if k.Threads == nil {
 		t.Skip("the target has no journal")
 	}
 	m := &threadv1.Message{Role: role, Blocks: []*threadv1.ContentBlock{{Block: &threadv1.ContentBlock_Text{Text: text}}}}

@@ -1,4 +1,4 @@
-// Package memthread is a small ThreadService in memory, for tests of what reads journals. It has what readers need: Commit without owners, Scan, Changes, Redact and Delete.
+// Package memthread is a small ThreadService in memory, for tests of what reads journals. It has what readers need: Commit without fencing, Scan, Changes, Redact and Delete.
 package memthread
 
 import (
@@ -36,6 +36,20 @@ type thread struct {
 
 // New makes an empty service.
 func New() *Service { return &Service{threads: map[identity.Thread]*thread{}} }
+
+// Heartbeat keeps nothing: owners live for ever.
+func (s *Service) Heartbeat(context.Context, *threadv1.HeartbeatRequest) (*threadv1.HeartbeatResponse, error) {
+	return &threadv1.HeartbeatResponse{}, nil
+}
+
+// Acquire gives the thread to whoever asks.
+func (s *Service) Acquire(ctx context.Context, _ *threadv1.AcquireRequest) (*threadv1.AcquireResponse, error) {
+	key, err := identity.ThreadFromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &threadv1.AcquireResponse{Head: head(key, 0)}, nil
+}
 
 // Commit appends events; the owner and the epoch are not looked at.
 func (s *Service) Commit(ctx context.Context, req *threadv1.CommitRequest) (*threadv1.CommitResponse, error) {
