@@ -124,7 +124,12 @@ func build(cfg Config, deps Deps) *Service {
 		router.New(s.Files, inside, func(context.Context) (router.Mode, error) { return router.Sandbox, nil })))
 	kits := kit.New(s)
 	out := &Service{cfg: cfg, log: deps.Logger, models: models.New(deps.Models, cfg.Model, deps.Clock), parts: &lifecycle.Group{}}
-	out.files = router.New(s.Files, inside, func(ctx context.Context) (router.Mode, error) {
+	// What clients ask for themselves goes on under their own credential: the services hold them to it, as if they had called directly.
+	own, ownInside := fsv1.NewFilesystemServiceClient(deps.Workspace), fsv1.NewFilesystemServiceClient(deps.Workspace)
+	if deps.Sandbox != nil {
+		ownInside = fsv1.NewFilesystemServiceClient(deps.Sandbox)
+	}
+	out.files = router.New(own, ownInside, func(ctx context.Context) (router.Mode, error) {
 		sandbox, err := kits.HasSandbox(ctx)
 		if sandbox {
 			return router.Sandbox, err
@@ -146,7 +151,7 @@ func (s *Service) run(deps Deps, services kit.Services, kits *kit.Kits, issuer *
 		Owner: owner, Threads: services.Threads, Files: services.Files, Tasks: services.Tasks, Kits: kits, Models: s.models, Issuer: issuer, Log: deps.Logger, Now: deps.Clock,
 	})
 	s.rpc = rpc.New(rpc.Deps{
-		Runs: runs, Kits: kits, Loader: services.Loader, Models: s.models, Threads: services.Threads, Workspace: services.Workspace, Files: services.Files,
+		Runs: runs, Kits: kits, Loader: services.Loader, Models: s.models, Threads: services.Threads, Workspace: workspacev1.NewWorkspaceServiceClient(deps.Workspace), Files: services.Files,
 		Tasks: services.Tasks, Log: deps.Logger, Now: deps.Clock,
 	})
 	// The owner outlives the runs: they commit until the end.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -117,8 +116,8 @@ func wayOut(e *errdefs.Error) string {
 		return "gantry doctor says what this machine lacks"
 	case errors.Is(e, errdefs.ErrUnauthenticated):
 		return "give a credential with --token or GANTRY_TOKEN"
-	case errors.Is(e, errdefs.ErrUnavailable) && strings.Contains(e.Message, "connection refused"):
-		return "is it running? gantry up starts it, --local needs none"
+	case errors.Is(e, errdefs.ErrUnavailable) && e.Reason == "":
+		return "nothing answers at the address: gantry up starts the suite, --addr names another, --local needs none"
 	case e.RetryAfter > 0:
 		return fmt.Sprintf("try again in %s", e.RetryAfter)
 	}

@@ -38,7 +38,7 @@ func (c *SandboxExec) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		start := &sandboxv1.ExecStart{Stdin: c.Stdin, CancelOnDisconnect: true, Command: &sandboxv1.Command{
+		start := &sandboxv1.ExecStart{Stdin: c.Stdin, CancelOnDisconnect: true, Spec: &sandboxv1.SandboxSpec{Project: true}, Command: &sandboxv1.Command{
 			Argv: c.Command, Cwd: c.Dir, HardLimit: durationpb.New(c.Limit),
 		}}
 		if err := stream.Send(&sandboxv1.ExecRequest{Part: &sandboxv1.ExecRequest_Start{Start: start}}); err != nil && !errors.Is(err, io.EOF) {
