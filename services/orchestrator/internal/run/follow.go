@@ -87,6 +87,9 @@ func (f *forwarder) forward(ctx context.Context) {
 		case ev := <-f.events:
 			f.take(ev)
 		case d := <-f.deltas:
+			if f.source == "" {
+				continue // whose text it is is not known yet, and as the parent's own it would be wrong
+			}
 			d = proto.CloneOf(d)
 			d.Source = f.source
 			f.a.hub.delta(f.run, d)
