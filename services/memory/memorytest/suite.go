@@ -54,7 +54,7 @@ func Run(t testkit.T, target func(testkit.T) Target) {
 		tests map[string]func(testkit.T, *kit)
 	}{
 		{"save", saveTests}, {"get", getTests}, {"search", searchTests}, {"isolation", isolationTests}, {"files", fileTests},
-		{"consolidate", consolidateTests}, {"threads", threadTests}, {"forget", forgetTests}, {"later", laterTests},
+		{"consolidate", consolidateTests}, {"threads", threadTests}, {"forget", forgetTests}, {"transfer", transferTests},
 	} {
 		t.Run(group.name, func(t testkit.T) {
 			for name, test := range group.tests {

@@ -8,7 +8,6 @@ import (
 
 	memoryv1 "github.com/gantry-agents/gantry/gen/gantry/memory/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
-	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/libs/testkit"
 )
@@ -19,10 +18,6 @@ var threadTests = map[string]func(testkit.T, *kit){
 	"new messages are found at once": testThreadsFollow,
 	"deleted and redacted":           testThreadsForget,
 	"flush by rules":                 testFlush,
-}
-
-var laterTests = map[string]func(testkit.T, *kit){
-	"what is not there says so": testUnimplemented,
 }
 
 // say puts a message into the thread of an identity.
@@ -199,24 +194,5 @@ func testFlush(t testkit.T, k *kit) {
 	answer, err := k.memory.Flush(ctx, &memoryv1.FlushRequest{Method: memoryv1.Method_METHOD_RULES, AfterSeq: 1, ThroughSeq: 3})
 	if err != nil || len(answer.GetFacts()) != 0 || answer.GetThroughSeq() != 3 {
 		t.Errorf("a range without facts: %v, %v", answer, err)
-	}
-}
-
-// testUnimplemented accepts both: the operation, or a plain word that it is not there.
-func testUnimplemented(t testkit.T, k *kit) {
-	ctx := k.ctx(t)
-	k.save(t, ctx, "a fact")
-	stream, export := k.memory.Export(ctx, &memoryv1.ExportRequest{})
-	if export == nil {
-		_, export = stream.Recv()
-	}
-	in, err := k.memory.Import(ctx)
-	if err == nil {
-		_, err = in.CloseAndRecv()
-	}
-	for name, err := range map[string]error{"export": export, "import": err} {
-		if err != nil && (errdefs.ClassOf(err) != errdefs.ErrUnimplemented || errdefs.ReasonOf(err) != "CAPABILITY_MISSING") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	memoryv1 "github.com/gantry-agents/gantry/gen/gantry/memory/v1"
@@ -94,16 +93,6 @@ func (s *Server) RestoreVersion(ctx context.Context, req *memoryv1.RestoreVersio
 		return nil, err
 	}
 	return &memoryv1.RestoreVersionResponse{Revision: r.Revision, PreviousVersionId: r.Previous, Cursor: r.Cursor}, nil
-}
-
-// Export is not there yet.
-func (s *Server) Export(*memoryv1.ExportRequest, grpc.ServerStreamingServer[memoryv1.ExportResponse]) error {
-	return missing("export")
-}
-
-// Import is not there yet.
-func (s *Server) Import(grpc.ClientStreamingServer[memoryv1.ImportRequest, memoryv1.ImportResponse]) error {
-	return missing("import")
 }
 
 func pageSize(asked int32, fallback, most int) int {

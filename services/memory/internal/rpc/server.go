@@ -5,7 +5,6 @@ import (
 	"google.golang.org/grpc"
 
 	memoryv1 "github.com/gantry-agents/gantry/gen/gantry/memory/v1"
-	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/memory/internal/memory"
 )
 
@@ -22,8 +21,3 @@ func NewServer(m *memory.Service) *Server { return &Server{memory: m} }
 
 // Register adds the service to a server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { memoryv1.RegisterMemoryServiceServer(r, s) }
-
-func missing(capability string) error {
-	return errdefs.New(errdefs.ErrUnimplemented, memory.Domain, memory.ReasonCapabilityMissing, "this memory service does not have %q yet", capability).
-		With("capability", capability)
-}
