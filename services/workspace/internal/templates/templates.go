@@ -302,10 +302,16 @@ func (t *Templates) configured(ids map[string]bool) {
 		return
 	}
 	for _, e := range entries {
-		if id, err := identity.DecodeSegment(e.Name()); err == nil {
+		if id, ok := AgentOf(e.Name()); ok && e.IsDir() {
 			ids[id] = true
-		} else if plainName(e.Name()) {
-			ids[e.Name()] = true
 		}
 	}
+}
+
+// AgentOf returns the agent whose workspace a directory of that name is, where each subdirectory is one.
+func AgentOf(name string) (string, bool) {
+	if id, err := identity.DecodeSegment(name); err == nil && id != "" {
+		return id, true
+	}
+	return name, plainName(name)
 }

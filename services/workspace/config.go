@@ -1,0 +1,87 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agents/gantry/libs/config"
+	"github.com/gantry-agents/gantry/libs/identity"
+)
+
+// DefaultAddress is where the service serves when nothing else is said.
+const DefaultAddress = "127.0.0.1:7402"
+
+// Config holds the settings of the workspace service.
+type Config struct {
+	Data       string            `name:"data" help:"Directory of the service's own data: buckets, database, journal." default:"./.gantry/workspace/.gantry-runtime"`
+	Backend    string            `name:"backend" help:"Where buckets are kept: local (plain files), sqlite, postgres." enum:"local,sqlite,postgres" default:"local"`
+	Postgres   config.Secret     `name:"postgres-dsn" help:"DSN of the PostgreSQL that keeps the buckets."`
+	Workspace  string            `name:"workspace" help:"Workspace directory of the default agent. Blank: ./.gantry/workspace." default:"./.gantry/workspace"`
+	Workspaces string            `name:"workspaces" help:"Directory whose subdirectories are the workspaces of the agents of their names."`
+	Agents     map[string]string `name:"agent" help:"Further workspaces, as agent=directory." mapsep:","`
+	MaxBytes   int64             `name:"bucket-max-bytes" help:"Bytes that one bucket may hold. 0: no limit." default:"10737418240"`
+	MaxFiles   int64             `name:"bucket-max-files" help:"Files that one bucket may hold. 0: no limit." default:"200000"`
+	MaxFile    int64             `name:"file-max-bytes" help:"Size that one file may have. 0: no limit." default:"2147483648"`
+}
+
+// defaultWorkspace is the workspace directory when nothing names one.
+const defaultWorkspace = "./.gantry/workspace"
+
+// DefaultConfig gives the defaults, which the tags state too.
+func DefaultConfig() Config {
+	return Config{
+		Data: "./.gantry/workspace/.gantry-runtime", Backend: BackendLocal, Workspace: defaultWorkspace, MaxBytes: 10 << 30, MaxFiles: 200_000, MaxFile: 2 << 30,
+	}
+}
+
+// Validate checks the settings.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Data == "" {
+		errs = append(errs, errors.New("workspace: data names no directory"))
+	}
+	if _, ok := backends[c.Backend]; !ok {
+		errs = append(errs, fmt.Errorf("workspace: backend is %q, not one of %s", c.Backend, strings.Join(slices.Sorted(maps.Keys(backends)), ", ")))
+	}
+	if c.Backend == BackendPostgres && c.Postgres.Reveal() == "" {
+		errs = append(errs, errors.New("workspace: backend postgres needs postgres-dsn"))
+	}
+	if c.MaxBytes < 0 || c.MaxFiles < 0 || c.MaxFile < 0 {
+		errs = append(errs, errors.New("workspace: a quota is negative; 0 means no limit"))
+	}
+	for agent, dir := range c.Agents {
+		if err := identity.ValidateID("agent", agent); err != nil {
+			errs = append(errs, fmt.Errorf("workspace: %w", err))
+		}
+		if dir == "" {
+			errs = append(errs, fmt.Errorf("workspace: agent %q has no directory", agent))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// directories returns the workspace directories as absolute paths, which links and changes of the working directory don't move.
+func (c Config) directories() (workspace, root string, agents map[string]string, err error) {
+	if workspace = strings.TrimSpace(c.Workspace); workspace == "" {
+		workspace = defaultWorkspace
+	}
+	if workspace, err = filepath.Abs(workspace); err != nil {
+		return "", "", nil, err
+	}
+	if c.Workspaces != "" {
+		if root, err = filepath.Abs(c.Workspaces); err != nil {
+			return "", "", nil, err
+		}
+	}
+	agents = make(map[string]string, len(c.Agents))
+	for agent, dir := range c.Agents {
+		if agents[agent], err = filepath.Abs(dir); err != nil {
+			return "", "", nil, err
+		}
+	}
+	return workspace, root, agents, nil
+}
