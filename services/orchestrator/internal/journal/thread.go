@@ -24,7 +24,7 @@ type Thread struct {
 	epoch   int64
 	seq     int64
 	batches int
-	head    *threadv1.ThreadHead
+	before  string
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 }
@@ -69,9 +69,9 @@ func (o *Owner) Acquire(ctx context.Context, fence bool) (*Thread, error) {
 	}
 }
 
-// Claimed is a thread that ClaimExpired gave.
+// hold makes a thread of what the store gave.
 func (o *Owner) hold(ctx context.Context, b *boot, resp *threadv1.AcquireResponse) *Thread {
-	t := &Thread{owner: o, boot: b, epoch: resp.GetHead().GetEpoch(), seq: resp.GetHead().GetSeq(), head: resp.GetHead()}
+	t := &Thread{owner: o, boot: b, epoch: resp.GetHead().GetEpoch(), seq: resp.GetHead().GetSeq(), before: resp.GetPreviousOwner().GetId()}
 	// The thread's context ends with the boot that holds it, whatever the caller's does.
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(b.ctx, func() { cancel(context.Cause(b.ctx)) })
@@ -100,8 +100,8 @@ func (t *Thread) Epoch() int64 { return t.epoch }
 // Seq is the sequence of the journal's last event.
 func (t *Thread) Seq() int64 { return t.seq }
 
-// Head is the thread as it was acquired.
-func (t *Thread) Head() *threadv1.ThreadHead { return t.head }
+// Previous is the owner before. Empty: none.
+func (t *Thread) Previous() string { return t.before }
 
 // Commit appends a batch: seq of its events is set, and their time when the answer is there. It returns only when the batch is durable, or when it is
 // certain that it never will be by this owner. After an error other than one about the batch itself the thread is over.

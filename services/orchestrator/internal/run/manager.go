@@ -90,8 +90,6 @@ type Manager struct {
 type slot struct {
 	actor *actor
 	nudge chan struct{}
-	// again says that mail came while the actor was ending.
-	again bool
 	fence bool
 	// holds counts those who are about to post: the actor does not give the thread up while there are any.
 	holds int
@@ -170,7 +168,6 @@ func (m *Manager) slotOf(key identity.Thread, claimed *journal.Thread, fence boo
 	default:
 	}
 	if s := m.slots[key]; s != nil {
-		s.again = true
 		s.fence = s.fence || fence
 		poke(s.nudge)
 		return s
@@ -200,7 +197,6 @@ func (m *Manager) reserve(ctx context.Context, key identity.Thread) (posted func
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		s.holds--
-		s.again = true
 		poke(s.nudge)
 		if m.slots[key] != s { // its actor gave up meanwhile
 			m.slotOf(key, nil, false)
@@ -236,13 +232,17 @@ func poke(ch chan struct{}) {
 func (m *Manager) keep(key identity.Thread, s *slot, claimed *journal.Thread) {
 	for {
 		m.mu.Lock()
-		s.again = false
 		fence := s.fence
 		m.mu.Unlock()
 		err := m.runActor(key, s, claimed, fence)
 		claimed = nil
 		m.mu.Lock()
-		again := s.again && err == nil && m.quit.Err() == nil
+		again := false
+		select {
+		case <-s.nudge: // mail came while the actor was ending
+			again = err == nil && m.quit.Err() == nil
+		default:
+		}
 		s.actor = nil
 		if !again {
 			delete(m.slots, key)
@@ -295,6 +295,13 @@ func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread,
 }
 
 var errActorEnded = errors.New("the actor of the thread has ended")
+
+// present says whether the thread has a place on this replica, with a channel that is closed at the next change of any.
+func (m *Manager) present(key identity.Thread) (bool, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.slots[key] != nil, m.changed
+}
 
 // actorOf returns the actor of a thread on this replica, and a channel that is closed at the next change of any.
 func (m *Manager) actorOf(key identity.Thread) (*actor, <-chan struct{}) {

@@ -14,7 +14,7 @@ import (
 // id: the service that acts gives the recorded outcome, or does it now. Calls to the outside are put to a person.
 func (a *actor) takeOver() error {
 	r := a.state.Run
-	event := &threadv1.RecoveryTakenOver{FromOwner: a.thread.Head().GetOwner().GetId(), ToOwner: a.m.owner.ID()}
+	event := &threadv1.RecoveryTakenOver{FromOwner: a.thread.Previous(), ToOwner: a.m.owner.ID()}
 	var again, unknown []*loop.Call
 	for _, c := range r.Calls {
 		if !c.Flying() {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
@@ -102,12 +103,15 @@ func (m *Manager) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	for {
-		a, changed := m.actorOf(key)
-		if a == nil {
+		there, changed := m.present(key)
+		if !there {
 			return nil
 		}
-		r := a.view.Load()
-		if r != nil && r.GetState() == threadv1.RunState_RUN_STATE_RUNNING {
+		var r *orchestratorv1.Run
+		if a, _ := m.actorOf(key); a != nil {
+			r = a.view.Load()
+		}
+		if r.GetState() == threadv1.RunState_RUN_STATE_RUNNING {
 			return threadBusy(r.GetId())
 		}
 		select {

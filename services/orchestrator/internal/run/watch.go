@@ -256,6 +256,15 @@ func (w *watcher) finish() (*orchestratorv1.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.GetLastSeq() < w.end.GetSeq() { // the store has the end before the actor tells of it
+		views, err := w.m.Views(w.ctx, w.key)
+		if err != nil {
+			return nil, err
+		}
+		if fresh := views.Find(w.run); fresh != nil {
+			r = fresh
+		}
+	}
 	// The run may have gone on meanwhile; the stream ends with what it has shown.
 	ended := w.end.GetPayload().GetRunEnded()
 	r = proto.CloneOf(r)
