@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	pb "github.com/gantry-agents/gantry/gen/gantry/sandbox/v1"
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/client"
 	"github.com/gantry-agents/gantry/libs/inproc"
@@ -169,6 +171,16 @@ func TestProcess(t *testing.T) {
 	p := &process{cfg: settings(t), address: freeAddress(t)}
 	p.start(t)
 	t.Cleanup(func() { p.kill() })
+	t.Run("secrets of the service stay with the service", func(t *testing.T) {
+		c := pb.NewSandboxServiceClient(p.conn)
+		defer c.Destroy(as("canary"), &pb.DestroyRequest{SandboxId: "-", Force: true})
+		got := output(t, c, as("canary"), "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; ls -la / /run /tmp; cat /proc/mounts")
+		for _, secret := range []string{"zq" + "1", p.cfg.Dir, "CANARY"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("%q is visible inside:\n%s", secret, got)
+			}
+		}
+	})
 	sandboxtest.Run(t, func(testing.TB) sandboxtest.Target {
 		return sandboxtest.Target{Conn: p.conn, Restart: func(tb testing.TB) grpc.ClientConnInterface {
 			p.kill()

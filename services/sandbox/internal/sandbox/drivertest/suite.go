@@ -121,7 +121,7 @@ func Collect(p sandbox.Process) (r Result, err error) {
 }
 
 // patience bounds a command of the suite: a driver that hangs fails.
-const patience = 20 * time.Second
+const patience = 12 * time.Second
 
 // Exec runs a command to its end.
 func Exec(tb testing.TB, in sandbox.Instance, cmd sandbox.Command) Result {

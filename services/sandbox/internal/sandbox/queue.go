@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+)
+
+// enter waits for its turn and holds the sandbox as a call does, making it when there is none.
+func (m *Manager) enter(ctx context.Context, bucket string, want Want, exclusive bool, wait time.Duration) (*Live, bool, error) {
+	deadline := time.Now().Add(wait)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.slot(bucket)
+	defer m.drop(s)
+	me := &ticket{turn: make(chan struct{}, 1), exclusive: exclusive}
+	queued := false
+	defer func() {
+		if queued {
+			i := slices.Index(s.queue, me)
+			s.queue = slices.Delete(s.queue, i, i+1)
+			s.wake()
+		}
+	}()
+	for {
+		if m.closed {
+			return nil, false, errdefs.New(errdefs.ErrUnavailable, Domain, "", "the service is stopping")
+		}
+		first := s.myTurn(me)
+		if first && !s.busy && s.live != nil && s.live.state != LiveLost {
+			l := s.live
+			err := m.admit(l, 0)
+			if err == nil && exclusive && len(l.leases)+l.calls > 0 {
+				err = busy(l)
+			}
+			if err == nil {
+				l.calls++
+				l.lastUse = m.now()
+				return l, false, nil
+			}
+			if wait <= 0 || errdefs.ReasonOf(err) != ReasonBusy {
+				return nil, false, err
+			}
+		} else if first && !s.busy {
+			l, err := m.make(ctx, s, want, deadline)
+			return l, err == nil, err
+		}
+		// Making or taking down is always waited for: it ends by itself, and the caller asked for a sandbox.
+		if !s.busy && !time.Now().Before(deadline) {
+			return nil, false, Errorf(errdefs.ErrAborted, ReasonBusy, "others hold the sandbox, and the wait for it ran out").RetryIn(time.Second)
+		}
+		if !queued {
+			if len(s.queue) >= m.set.MaxWaiters {
+				return nil, false, Errorf(errdefs.ErrResourceExhausted, ReasonBusy, "too many callers wait for this sandbox").RetryIn(time.Second)
+			}
+			s.queue = append(s.queue, me)
+			queued = true
+		}
+		limit := time.Until(deadline)
+		if s.busy {
+			limit = max(limit, time.Minute)
+		}
+		if err := m.sleep(ctx, me.turn, limit); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// myTurn says whether a caller may go now: sharers pass each other, nobody passes one who waits to be alone. The caller holds mu.
+func (s *slot) myTurn(me *ticket) bool {
+	for _, t := range s.queue {
+		if t == me {
+			return true
+		}
+		if t.exclusive || me.exclusive {
+			return false
+		}
+	}
+	return true
+}
+
+// sleep gives the mutex away until ch speaks, the limit passes, or the caller is gone.
+func (m *Manager) sleep(ctx context.Context, ch <-chan struct{}, limit time.Duration) error {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	t := time.NewTimer(max(limit, 0))
+	defer t.Stop()
+	select {
+	case <-ch:
+	case <-t.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// make makes the sandbox of a slot. The caller holds mu, which is given away meanwhile; the result holds a call.
+func (m *Manager) make(ctx context.Context, s *slot, want Want, deadline time.Time) (*Live, error) {
+	if s.live != nil {
+		m.forget(s.live)
+	}
+	s.busy = true
+	defer func() {
+		s.busy = false
+		s.wake()
+	}()
+	if err := m.place(ctx, deadline); err != nil {
+		return nil, err
+	}
+	m.mu.Unlock()
+	l, err := m.build(ctx, s.bucket, want)
+	m.mu.Lock()
+	if err != nil {
+		m.live--
+		m.freed()
+		return nil, err
+	}
+	l.slot, s.live = s, l
+	l.calls++
+	m.byID[l.Instance.Spec().ID] = l
+	return l, nil
+}
+
+// place takes one of the places for live sandboxes: a free one, that of an idle sandbox, or the next that becomes free. The caller holds mu.
+func (m *Manager) place(ctx context.Context, deadline time.Time) error {
+	for m.live >= m.set.MaxSandboxes {
+		if victim := m.idlest(); victim != nil {
+			m.mu.Unlock()
+			err := m.retire(ctx, victim)
+			m.mu.Lock()
+			if err == nil {
+				continue
+			}
+			m.log.Warn("an idle sandbox could not be released", "sandbox", victim.Instance.Spec().ID, "error", err)
+		}
+		if !time.Now().Before(deadline) || m.waiting >= m.set.MaxWaiters {
+			return Errorf(errdefs.ErrResourceExhausted, ReasonLimitReached, "%d sandboxes live, which is the limit", m.live).
+				With("limit", "sandboxes").With("max", fmt.Sprint(m.set.MaxSandboxes)).RetryIn(5 * time.Second)
+		}
+		m.waiting++
+		err := m.sleep(ctx, m.changed, time.Until(deadline))
+		m.waiting--
+		if err != nil {
+			return err
+		}
+	}
+	m.live++
+	return nil
+}
+
+// idlest returns the sandbox that has been unused for longest, if any is unused. The caller holds mu.
+func (m *Manager) idlest() (victim *Live) {
+	for _, l := range m.byID {
+		if l.state == LiveRunning && !l.slot.busy && len(l.leases)+l.calls+l.running == 0 && (victim == nil || l.lastUse.Before(victim.lastUse)) {
+			victim = l
+		}
+	}
+	return victim
+}
