@@ -136,8 +136,8 @@ type Instance interface {
 	// Freeze stops every process of the commands and returns when all have stopped. Thaw lets them go on. Both may be repeated.
 	Freeze(ctx context.Context) error
 	Thaw(ctx context.Context) error
-	// Alive checks that the supervisor answers.
-	Alive(ctx context.Context) error
+	// Alive checks that the sandbox lives, and counts the execs that run. It is cheap: every sandbox is asked every second.
+	Alive(ctx context.Context) (running int, err error)
 	// Destroy ends every process and removes every trace on this machine. Repeating it is no error.
 	Destroy(ctx context.Context) error
 }

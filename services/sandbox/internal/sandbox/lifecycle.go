@@ -53,21 +53,12 @@ func (m *Manager) lookAt(ctx context.Context, l *Live) error {
 	if skip {
 		return nil
 	}
-	records, err := l.Instance.Execs(ctx)
-	if err == nil {
-		err = l.Instance.Alive(ctx)
-	}
+	running, err := l.Instance.Alive(ctx)
 	if err != nil {
 		if errors.Is(err, errdefs.ErrUnavailable) && ctx.Err() == nil {
 			return m.bury(ctx, l)
 		}
 		return err
-	}
-	running := 0
-	for _, r := range records {
-		if r.Exit.State == StateRunning && r.Kind == "" {
-			running++
-		}
 	}
 	m.mu.Lock()
 	if running > 0 {
@@ -75,7 +66,7 @@ func (m *Manager) lookAt(ctx context.Context, l *Live) error {
 	}
 	l.running = running
 	now := m.now()
-	idle := l.state == LiveRunning && len(l.leases)+l.calls+running == 0 && now.Sub(l.lastUse) >= l.idle
+	idle := len(l.leases)+l.calls+running == 0 && now.Sub(l.lastUse) >= l.idle
 	save := l.state == LiveRunning && l.dirty && m.set.SnapshotInterval > 0 && now.Sub(l.lastSave) >= m.set.SnapshotInterval && l.Caps.Snapshots
 	m.mu.Unlock()
 	switch {
@@ -131,7 +122,7 @@ func (m *Manager) forget(l *Live) {
 // retire saves a sandbox that nobody uses and takes it down. When it cannot be saved it stays.
 func (m *Manager) retire(ctx context.Context, l *Live) error {
 	m.mu.Lock()
-	if l.slot.busy || l.state != LiveRunning || len(l.leases)+l.calls > 0 {
+	if l.slot.busy || l.state != LiveRunning && l.state != LivePaused || len(l.leases)+l.calls > 0 {
 		m.mu.Unlock()
 		return nil
 	}

@@ -154,7 +154,7 @@ func (m *Manager) place(ctx context.Context, deadline time.Time) error {
 // idlest returns the sandbox that has been unused for longest, if any is unused. The caller holds mu.
 func (m *Manager) idlest() (victim *Live) {
 	for _, l := range m.byID {
-		if l.state == LiveRunning && !l.slot.busy && len(l.leases)+l.calls+l.running == 0 && (victim == nil || l.lastUse.Before(victim.lastUse)) {
+		if (l.state == LiveRunning || l.state == LivePaused) && !l.slot.busy && len(l.leases)+l.calls+l.running == 0 && (victim == nil || l.lastUse.Before(victim.lastUse)) {
 			victim = l
 		}
 	}

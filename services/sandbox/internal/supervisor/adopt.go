@@ -27,7 +27,7 @@ func Adopt[C any](ctx context.Context, parent string, reap func(dir string, spec
 			_ = json.Unmarshal(raw, &in)
 		}
 		c := Open(dir, in.Spec, reap)
-		if alive := c.Alive(ctx); alive == nil {
+		if _, alive := c.Alive(ctx); alive == nil {
 			var config C
 			if err := json.Unmarshal(in.Config, &config); err != nil {
 				return live, gone, fmt.Errorf("settings of sandbox %s: %w", in.Spec.ID, err)

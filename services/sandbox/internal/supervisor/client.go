@@ -91,9 +91,9 @@ func (c *Client) broken(ctx context.Context, err error) error {
 }
 
 // Alive implements [sandbox.Instance].
-func (c *Client) Alive(ctx context.Context) error {
-	_, err := c.call(ctx, request{Op: opPing})
-	return err
+func (c *Client) Alive(ctx context.Context) (running int, err error) {
+	resp, err := c.call(ctx, request{Op: opPing})
+	return resp.Running, err
 }
 
 // Exec implements [sandbox.Instance].
@@ -135,8 +135,17 @@ func (c *Client) open(ctx context.Context, req request) (sandbox.Process, error)
 
 // Execs implements [sandbox.Instance].
 func (c *Client) Execs(ctx context.Context) ([]sandbox.Record, error) {
-	resp, err := c.call(ctx, request{Op: opList})
-	return resp.Records, err
+	var all []sandbox.Record
+	for after := int64(0); ; {
+		resp, err := c.call(ctx, request{Op: opList, Offset: after})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, resp.Records...)
+		if after = resp.Offset; after == 0 {
+			return all, nil
+		}
+	}
 }
 
 // Lookup implements [sandbox.Instance].

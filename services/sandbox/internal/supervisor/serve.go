@@ -55,6 +55,7 @@ func (s *Server) handle(conn *net.UnixConn, destroyed func()) {
 	var err error
 	switch req.Op {
 	case opPing:
+		resp.Running = s.count()
 		select {
 		case <-s.spawner.Done():
 			err = lost("the sandbox died")
@@ -70,7 +71,7 @@ func (s *Server) handle(conn *net.UnixConn, destroyed func()) {
 			return
 		}
 	case opList:
-		resp.Records = s.list()
+		resp.Records, resp.Offset = s.list(req.Offset)
 	case opLookup:
 		var e *execution
 		if e, err = s.find(req.Exec); err == nil {

@@ -157,8 +157,11 @@ func (s *Server) find(id string) (*execution, error) {
 	return nil, sandbox.Errorf(errdefs.ErrNotFound, sandbox.ReasonExecNotFound, "no exec %q in this sandbox", id).With("exec", id)
 }
 
-// list returns all records, oldest first.
-func (s *Server) list() []sandbox.Record {
+// listPage is how many records one message holds: each may carry an answer of some 16 KiB.
+const listPage = 200
+
+// list returns a page of all records, oldest first, and where the next one begins.
+func (s *Server) list(from int64) (page []sandbox.Record, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]sandbox.Record, 0, len(s.execs))
@@ -166,7 +169,18 @@ func (s *Server) list() []sandbox.Record {
 		out = append(out, e.snapshot())
 	}
 	sortRecords(out)
-	return out
+	out = out[min(max(from, 0), int64(len(out))):]
+	if len(out) > listPage {
+		return out[:listPage], from + listPage
+	}
+	return out, 0
+}
+
+// count is how many execs run.
+func (s *Server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
 }
 
 // note keeps or removes the record of an effect that is no command.

@@ -47,15 +47,17 @@ type request struct {
 
 // response is what the supervisor sends: one for a plain operation; started, outputs and exit for an exec.
 type response struct {
-	Error    *wireError       `json:"error,omitempty"`
-	Exec     string           `json:"exec,omitempty"`
-	Repeated bool             `json:"repeated,omitempty"`
-	Stream   int              `json:"stream,omitempty"`
-	Offset   int64            `json:"offset,omitempty"`
-	Skipped  int64            `json:"skipped,omitempty"`
-	Exit     *sandbox.Exit    `json:"exit,omitempty"`
-	Records  []sandbox.Record `json:"records,omitempty"`
-	Files    *FilesInfo       `json:"files,omitempty"`
+	Error    *wireError `json:"error,omitempty"`
+	Exec     string     `json:"exec,omitempty"`
+	Repeated bool       `json:"repeated,omitempty"`
+	Stream   int        `json:"stream,omitempty"`
+	// Offset is the position of output; in a list, where the next page begins, 0 after the last one.
+	Offset  int64            `json:"offset,omitempty"`
+	Running int              `json:"running,omitempty"`
+	Skipped int64            `json:"skipped,omitempty"`
+	Exit    *sandbox.Exit    `json:"exit,omitempty"`
+	Records []sandbox.Record `json:"records,omitempty"`
+	Files   *FilesInfo       `json:"files,omitempty"`
 	// Data is the payload that follows the header, for output.
 	Data []byte `json:"-"`
 }

@@ -2,8 +2,11 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
@@ -66,6 +69,27 @@ var recordCases = []Case{
 		want(tb, "title", list[1].Title, "sleep 60")
 		if x := list[0].Exit; x.CPU <= 0 || x.Wall <= 0 || x.MemoryPeak <= 0 {
 			tb.Errorf("usage is missing: %+v", x)
+		}
+	}},
+	{Name: "effects that are no commands are kept, replaced and removed, however many", Run: func(tb testing.TB, e *Env) {
+		in := e.New(tb)
+		note := func(i int, state sandbox.State, answer string) {
+			r := sandbox.Record{ID: fmt.Sprintf("f%d", i), Effect: fmt.Sprintf("n/%d", i), Kind: sandbox.KindFile, Start: time.Unix(int64(i), 0), Answer: []byte(answer), Exit: sandbox.Exit{State: state}}
+			if err := in.Note(context.Background(), r); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		for i := range 450 {
+			note(i, sandbox.StateExited, strings.Repeat("a", 20_000))
+		}
+		note(3, sandbox.StateExited, "new")
+		note(4, sandbox.StateLost, "")
+		all, err := in.Execs(context.Background())
+		if err != nil || len(all) != 449 || string(all[3].Answer) != "new" {
+			tb.Fatalf("%d records, %v", len(all), err)
+		}
+		if _, err := in.Lookup(context.Background(), "n/4"); reason(err) != sandbox.ReasonExecNotFound {
+			tb.Errorf("the removed one: %v", err)
 		}
 	}},
 	{Name: "records that a snapshot carries answer repeats", Run: func(tb testing.TB, e *Env) {
