@@ -10,6 +10,9 @@ import (
 	"github.com/gantry-agents/gantry/libs/errdefs"
 )
 
+// maxText is the longest text that a run takes, in bytes.
+const maxText = 1 << 20
+
 // Call calls an agent once.
 type Call struct {
 	Target
@@ -24,11 +27,15 @@ type Call struct {
 func (c *Call) Run(ctx context.Context, env *Env) error {
 	text := strings.Join(c.Text, " ")
 	if text == "" || text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(env.In, 1<<20))
+		// One byte more than is allowed: a longer text must be refused, not cut.
+		raw, err := io.ReadAll(io.LimitReader(env.In, maxText+1))
 		if err != nil {
 			return err
 		}
 		text = string(raw)
+	}
+	if len(text) > maxText {
+		return errdefs.New(errdefs.ErrInvalidArgument, "gantry.cli", "TEXT_TOO_LONG", "the text has more than %d bytes: put it into a file (gantry fs put) and ask about that", maxText)
 	}
 	if strings.TrimSpace(text) == "" {
 		return errdefs.New(errdefs.ErrInvalidArgument, "gantry.cli", "TEXT_EMPTY", "say what to ask the agent")

@@ -81,14 +81,15 @@ func (t *Target) Do(ctx context.Context, env *Env, fn func(ctx context.Context, 
 		ctx, cancel = context.WithTimeout(ctx, t.Timeout)
 		defer cancel()
 	}
+	ctx, err = t.context(ctx)
+	if err != nil {
+		return err
+	}
 	clients, done, err := t.connect(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done(context.WithoutCancel(ctx))) }()
-	if ctx, err = t.context(ctx); err != nil {
-		return err
-	}
 	return fn(ctx, clients)
 }
 
@@ -98,12 +99,12 @@ func (t *Target) context(ctx context.Context) (context.Context, error) {
 	if t.Scope != "" {
 		scope, err := identity.ParseScope(t.Scope)
 		if err != nil {
-			return nil, err
+			return ctx, err
 		}
 		id.Scope = scope
 	}
 	if err := id.Validate(); err != nil {
-		return nil, err
+		return ctx, err
 	}
 	ctx = identity.NewContext(ctx, id)
 	if token := t.Token.Reveal(); token != "" {
