@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -352,17 +353,16 @@ func TestKilledBetweenWrites(t *testing.T) {
 			u.consolidate(memoryv1.Method_METHOD_RULES)
 			u.save("The gate code changed to K7", "storks are white")
 			ctx, cancel := context.WithCancel(u.ctx)
-			writes := 0
-			w.files.BeforeWrite = func(context.Context, string) {
-				if writes++; writes == kill {
+			defer cancel()
+			var writes atomic.Int32
+			w.files.BeforeWrite(func(string) {
+				if writes.Add(1) == int32(kill) {
 					cancel()
 				}
-			}
-			_, err := u.memory.Consolidate(ctx, &memoryv1.ConsolidateRequest{Method: memoryv1.Method_METHOD_RULES})
-			w.files.BeforeWrite = nil
-			if err == nil && writes >= kill {
-				t.Log("the call ended before the cancel arrived")
-			}
+			})
+			// The error is that of the cancel, or none when the call ended before it arrived.
+			u.memory.Consolidate(ctx, &memoryv1.ConsolidateRequest{Method: memoryv1.Method_METHOD_RULES})
+			w.files.BeforeWrite(nil)
 			u.consolidate(memoryv1.Method_METHOD_RULES)
 			content := u.file("MEMORY.md")
 			for text, want := range map[string]int{"The gate code changed to K7": 1, "herons are blue": 1, "storks are white": 1, "K6": 0} {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -37,8 +38,7 @@ type Faults struct {
 type Service struct {
 	filesystemv1.UnimplementedFilesystemServiceServer
 	faults Faults
-	// BeforeWrite, where set, is called before a write or change set is made, without the lock.
-	BeforeWrite func(ctx context.Context, path string)
+	hook   atomic.Pointer[func(path string)]
 
 	mu       sync.Mutex
 	buckets  map[string]*bucket
@@ -66,6 +66,21 @@ type outcome struct {
 // New makes an empty service.
 func New(faults Faults) *Service {
 	return &Service{faults: faults, buckets: map[string]*bucket{}}
+}
+
+// BeforeWrite has f called before each write, and each write of a change set, is made; nil ends that.
+func (s *Service) BeforeWrite(f func(path string)) {
+	if f == nil {
+		s.hook.Store(nil)
+		return
+	}
+	s.hook.Store(&f)
+}
+
+func (s *Service) beforeWrite(path string) {
+	if f := s.hook.Load(); f != nil {
+		(*f)(path)
+	}
 }
 
 // Files gives the paths and contents of a bucket, for looking behind the service.

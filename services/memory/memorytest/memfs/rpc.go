@@ -155,9 +155,7 @@ func (s *Service) Download(req *filesystemv1.DownloadRequest, stream grpc.Server
 
 // Write writes a file.
 func (s *Service) Write(ctx context.Context, req *filesystemv1.WriteRequest) (*filesystemv1.WriteResponse, error) {
-	if s.BeforeWrite != nil {
-		s.BeforeWrite(ctx, req.GetPath())
-	}
+	s.beforeWrite(req.GetPath())
 	return once(ctx, s, req, func(b *bucket) (*filesystemv1.WriteResponse, error) {
 		path, created, err := s.check(b, req)
 		if err != nil {
@@ -246,10 +244,8 @@ func (s *Service) ApplyChanges(ctx context.Context, req *filesystemv1.ApplyChang
 	if s.faults.NoChangeSets {
 		return nil, fsops.ErrCapabilityMissing("change_sets")
 	}
-	if s.BeforeWrite != nil {
-		for _, c := range req.GetChanges() {
-			s.BeforeWrite(ctx, c.GetWrite().GetPath())
-		}
+	for _, c := range req.GetChanges() {
+		s.beforeWrite(c.GetWrite().GetPath())
 	}
 	return once(ctx, s, req, func(b *bucket) (*filesystemv1.ApplyChangesResponse, error) {
 		var paths []string
