@@ -133,10 +133,7 @@ func (s *Store) Locate(space files.Space) (string, bool, error) {
 	return dir, true, nil
 }
 
-func (s *Store) open() error {
-	_, err := s.index.Usage(context.Background(), "")
-	return err
-}
+func (s *Store) open() error { return s.index.Check() }
 
 // acquire takes the lock of a space.
 func (s *Store) acquire(ctx context.Context, space files.Space) (*lock, func(), error) {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
@@ -55,12 +58,33 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 		p.giveBack()
 		return files.Updated{}, err
 	}
-	done, err := s.carryOut(ctx, in)
-	if err != nil {
-		l.broken = true
-		return files.Updated{}, diskError(err)
+	done, begun, err := s.carryOut(ctx, in)
+	if err == nil {
+		return done, nil
 	}
-	return done, nil
+	if begun || s.abandon(ctx, in) != nil {
+		l.broken = true
+	}
+	return files.Updated{}, diskError(err)
+}
+
+// abandon drops an intent of which nothing was, or can be, carried out.
+func (s *Store) abandon(ctx context.Context, in intent) error {
+	for _, st := range in.Steps {
+		if st.Staged != "" {
+			_ = os.Remove(filepath.Join(s.stage, st.Staged)) // what stays behind is cleared at the next start
+		}
+	}
+	return s.index.Raw(ctx, func(ctx context.Context, q sqlstore.Querier) error {
+		_, err := q.Exec(ctx, `DELETE FROM intents WHERE id = ?1`, in.ID)
+		return err
+	})
+}
+
+// hopeless says whether an error of the disk will be the same next time: people have put something in the way. Lack of space, or a disk that can't be written, passes.
+func hopeless(err error) bool {
+	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTEMPTY) ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
 }
 
 // run runs the function of an update; a panic is an error.
@@ -100,22 +124,23 @@ func (s *Store) declare(ctx context.Context, in *intent) error {
 	})
 }
 
-// carryOut changes the disk and commits the outcome.
-func (s *Store) carryOut(ctx context.Context, in intent) (files.Updated, error) {
+// carryOut changes the disk and commits the outcome. begun says whether some of it was done when it failed.
+func (s *Store) carryOut(ctx context.Context, in intent) (done files.Updated, begun bool, err error) {
 	signatures := make([]string, len(in.Steps))
 	if in.onDiskToo() {
 		root, err := s.root(in.Space, true)
 		if err != nil {
-			return files.Updated{}, err
+			return files.Updated{}, false, err
 		}
 		defer root.Close()
 		for i, st := range in.Steps {
 			if signatures[i], err = s.apply(root, st); err != nil {
-				return files.Updated{}, fmt.Errorf("step %d of intent %d: %w", i, in.ID, err)
+				return files.Updated{}, begun, fmt.Errorf("step %d of intent %d: %w", i, in.ID, err)
 			}
+			begun = true
 		}
 	}
-	done, err := s.index.Update(ctx, in.Space, in.Effect, func(ctx context.Context, tx files.Tx) ([]byte, error) {
+	done, err = s.index.Update(ctx, in.Space, in.Effect, func(ctx context.Context, tx files.Tx) ([]byte, error) {
 		index := tx.(sqlstore.IndexTx)
 		for i, st := range in.Steps {
 			if err := record(ctx, index, st, signatures[i]); err != nil {
@@ -130,14 +155,14 @@ func (s *Store) carryOut(ctx context.Context, in intent) (files.Updated, error) 
 		return in.Outcome, index.Exec(ctx, `DELETE FROM intents WHERE id = ?1`, in.ID)
 	})
 	if err != nil {
-		return files.Updated{}, err
+		return files.Updated{}, begun, err
 	}
 	for _, st := range in.Steps {
 		if st.Op == opAppend {
 			_ = os.Remove(filepath.Join(s.stage, st.Staged)) // what stays behind is cleared at the next start
 		}
 	}
-	return done, nil
+	return done, begun, nil
 }
 
 // record tells the index what a step has done.
@@ -183,7 +208,12 @@ func (s *Store) recover(ctx context.Context, space files.Space) error {
 		return err
 	}
 	for _, in := range left {
-		if _, err := s.carryOut(ctx, in); err != nil {
+		_, _, err := s.carryOut(ctx, in)
+		if err != nil && hopeless(err) {
+			// The outcome is unknown, and it is not recorded: what the disk has now counts as changed outside.
+			err = s.abandon(ctx, in)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,9 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
+// Check returns the error of a store that is closed.
+func (s *Store) Check() error { return s.open() }
+
 func (s *Store) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
