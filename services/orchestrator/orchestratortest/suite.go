@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,8 @@ type Target struct {
 // caseTimeout bounds one case.
 const caseTimeout = 60 * time.Second
 
-// Run runs the suite. make gives the target of one case; it may be the same for all.
-func Run(t testkit.T, make func(testkit.T) Target) {
+// Run runs the suite, or only some of its groups. make gives the target of one case; it may be the same for all.
+func Run(t testkit.T, make func(testkit.T) Target, only ...string) {
 	for _, group := range []struct {
 		name  string
 		cases map[string]func(testkit.T, *kit)
@@ -42,6 +43,9 @@ func Run(t testkit.T, make func(testkit.T) Target) {
 		{"stream", streamCases}, {"start", startCases}, {"busy", busyCases}, {"stop", stopCases}, {"ask", askCases}, {"tools", toolCases}, {"limits", limitCases},
 		{"models", modelCases}, {"threads", threadCases}, {"agents", agentCases}, {"isolation", isolationCases}, {"children", childCases}, {"later", laterCases},
 	} {
+		if len(only) > 0 && !slices.Contains(only, group.name) {
+			continue
+		}
 		t.Run(group.name, func(t testkit.T) {
 			for _, name := range names(group.cases) {
 				t.Run(name, func(t testkit.T) {

@@ -176,6 +176,9 @@ func (w *watcher) event(ev *threadv1.Event) error {
 	if ev.GetSeq() <= w.mute {
 		return nil
 	}
+	if ev.GetPayloadSha256() != "" && !ev.GetRedacted() {
+		ev.PayloadSha256 = "" // the store's own, not in the live feed: an event is the same whichever way it came
+	}
 	return w.send(&orchestratorv1.RunEvent{RunId: w.run, Item: &orchestratorv1.RunEvent_Event{Event: ev}})
 }
 
