@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,7 +24,12 @@ import (
 	"github.com/gantry-agents/gantry/services/task"
 )
 
-func TestMain(m *testing.M) { testkit.LeakMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asService) != "" {
+		os.Exit(serveProcess())
+	}
+	testkit.LeakMain(m)
+}
 
 // rig is the service behind the whole chain of a server.
 type rig struct {
@@ -33,6 +39,8 @@ type rig struct {
 	opts    access.Options
 	address string
 	network *inproc.Network
+	// began gets the name of each method when a call of it has reached the server, if it is not nil.
+	began chan string
 }
 
 // newRig returns a rig with a database of its own, in memory and mode none.
@@ -57,6 +65,14 @@ func (r *rig) start(tb testing.TB) (stop func()) {
 	chain, err := middleware.Default(middleware.Options{Access: auth})
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if r.began != nil {
+		chain.Interceptors = append(chain.Interceptors, middleware.Interceptor{
+			Name: "began", Around: func(ctx context.Context, call *middleware.Call, next func(context.Context) error) error {
+				r.began <- call.Method
+				return next(ctx)
+			},
+		})
 	}
 	s, err := server.New(server.Config{Address: r.address, ShutdownTimeout: 5 * time.Second}, chain, r.network)
 	if err != nil {

@@ -46,7 +46,7 @@ func waits(t testkit.T, s *suite) {
 		}
 		select {
 		case r := <-allOf:
-			t.Errorf("all answered before the second ended: %v", r)
+			t.Fatalf("all answered before the second ended: %v", r)
 		default:
 		}
 		if _, err := s.CompleteTask(worker(t), completion(s.lease(t, "w", queue, time.Minute), "second")); err != nil {

@@ -33,7 +33,11 @@ func Run(t testkit.T, connect Connect) {
 		"create": creation, "lease": leases, "end": ends, "limits": enforced, "cancel": cancels, "interactions": interactions,
 		"wait": waits, "watch": watches, "list": listing, "isolation": isolation, "retry and purge": cleanup, "schedules": schedules,
 	} {
-		t.Run(name, func(t testkit.T) { topic(t, &suite{taskv1.NewTaskServiceClient(connect(t))}) })
+		t.Run(name, func(t testkit.T) {
+			// Topics share nothing, and much of their time is waiting.
+			t.Parallel()
+			topic(t, &suite{taskv1.NewTaskServiceClient(connect(t))})
+		})
 	}
 }
 
@@ -41,10 +45,10 @@ func Run(t testkit.T, connect Connect) {
 type suite struct{ taskv1.TaskServiceClient }
 
 // testTimeout bounds one call.
-const testTimeout = 20 * time.Second
+const testTimeout = 10 * time.Second
 
 // soon is within what something that happens by itself must have happened.
-const soon = 5 * time.Second
+const soon = 4 * time.Second
 
 // unique returns a name that nobody else uses.
 func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:10]) }
