@@ -19,7 +19,7 @@ flock -n 9 || fail "another up or down works on $data"
 
 status=0
 stopped=0
-for s in gateway task sandbox memory workspace orchestrator; do
+for s in gateway orchestrator task sandbox memory workspace; do
 	pid=$(cat "$data/run/$s.pid" 2>/dev/null) || continue
 	# A pid is used again after a restart of the machine: only a program of that name is ours.
 	if [[ "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" == *"/$s "* ]]; then

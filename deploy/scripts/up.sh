@@ -13,7 +13,7 @@ data=${GANTRY_UP_DATA:-.gantry}
 first=${GANTRY_UP_PORT:-7400}
 bin=${GANTRY_BIN:-bin}
 workspaces=${GANTRY_WORKSPACES:-examples}
-names=(orchestrator workspace memory sandbox task gateway)
+names=(workspace memory sandbox task orchestrator gateway)
 fail() { printf 'up: %s\n' "$1" >&2; exit 1; }
 
 [[ "$first" =~ ^[0-9]+$ ]] && ((first > 0 && first < 65529)) || fail "GANTRY_UP_PORT=$first is no port"
@@ -56,7 +56,7 @@ args() {
 		;;
 	workspace) printf '%s\n' "--data=$data/workspace/runtime" "--workspace=$data/workspace/default" "--workspaces=$workspaces" ;;
 	memory) printf '%s\n' "--filesystem=${address[workspace]}" "--index-dir=$data/memory/index" ;;
-	sandbox) printf '%s\n' "--dir=$data/sandbox" "--workspace=${address[workspace]}" ;;
+	sandbox) printf '%s\n' "--dir=$data/sandbox" "--workspace-address=${address[workspace]}" ;;
 	task) printf '%s\n' "--database=$data/task/tasks.db" "--threads=${address[workspace]}" ;;
 	gateway)
 		printf '%s\n' "--http-address=$http" "--orchestrator=${address[orchestrator]}" "--workspace=${address[workspace]}" \

@@ -17,6 +17,7 @@ import (
 	taskv1 "github.com/gantry-agents/gantry/gen/gantry/task/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/access"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/gantry/internal/demo"
 	"github.com/gantry-agents/gantry/services/gantry/internal/suite"
 )
@@ -83,7 +84,7 @@ func runDemo(t *testing.T, s *suite.Suite) (*demo.Report, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), demoTimeout)
 	defer cancel()
-	ctx = access.NewTokenContext(ctx, token(t, "acme", "*"))
+	ctx = access.NewTokenContext(ctx, token(t, identity.DefaultTenant, "*"))
 	return demo.Run(ctx, demo.Clients{
 		Files: fsv1.NewFilesystemServiceClient(s.Conn(suite.Orchestrator)), Memory: memoryv1.NewMemoryServiceClient(s.Conn(suite.Memory)),
 		Threads: threadv1.NewThreadServiceClient(s.Conn(suite.Workspace)), Tasks: taskv1.NewTaskServiceClient(s.Conn(suite.Task)),

@@ -21,12 +21,12 @@ import (
 func TestTakeOver(t *testing.T) {
 	c := processes(t)
 	const replica = "orchestrator-2"
-	if err := c.LaunchReplica(t.Context(), procs.Orchestrator, replica); err != nil {
+	if err := c.LaunchReplica(t.Context(), replica); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	ctx = access.NewTokenContext(ctx, token(t, "acme", "ana"))
+	ctx = access.NewTokenContext(ctx, token(t, identity.DefaultTenant, "ana"))
 	ctx = identity.NewContext(ctx, identity.Identity{Tenant: identity.DefaultTenant, Agent: "helper", User: "ana", Session: "s1", ScopeUnset: true})
 	first := orchestratorv1.NewRunServiceClient(c.Conn(procs.Orchestrator))
 	stream, err := first.StreamAgent(ctx, &orchestratorv1.StreamAgentRequest{Input: &orchestratorv1.RunInput{

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -134,26 +131,4 @@ func story(events []*threadv1.Event) string {
 func read(ctx context.Context, c clients, path string) (string, error) {
 	got, err := c.files.Read(ctx, &fsv1.ReadRequest{Path: path})
 	return got.GetText(), err
-}
-
-// Agents makes a folder of agents: the reviewer of the examples, and helper, who asks before it removes anything.
-func Agents(tb testing.TB) string {
-	tb.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	dir := tb.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "reviewer"), os.DirFS(filepath.Join(filepath.Dir(file), "..", "..", "..", "examples", "reviewer"))); err != nil {
-		tb.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"AGENTS.md":              "You help, and you say what you did.\n",
-		"agent.yaml":             "description: Helps with anything.\nfilesystem_mode: FILESYSTEM_MODE_SANDBOX\npolicy_rules:\n  - ask execute(rm *)\n",
-		"knowledge/KNOWLEDGE.md": "The warehouse opens at seven.\n",
-		"subagents/clerk.md":     "---\ndescription: Writes things down.\n---\nYou write things down.\n",
-	} {
-		path := filepath.Join(dir, "helper", filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return dir
 }

@@ -20,7 +20,7 @@ func (c *Cluster) args(service string) []string {
 	case Memory:
 		args = append(args, "--filesystem="+c.addresses[Workspace], "--index-dir="+filepath.Join(dir, "index"))
 	case Sandbox:
-		args = append(args, "--dir="+filepath.Join(dir, "state"), "--workspace="+c.addresses[Workspace])
+		args = append(args, "--dir="+filepath.Join(dir, "state"), "--workspace-address="+c.addresses[Workspace])
 	case Task:
 		args = append(args, "--database="+filepath.Join(dir, "tasks.db"), "--threads="+c.addresses[Workspace])
 	case Gateway:

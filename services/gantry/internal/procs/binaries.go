@@ -18,9 +18,9 @@ const (
 	Gateway      = "gateway"
 )
 
-// Names are the services in the order in which they are started. Each connects to others when it first needs them, so the
-// order is a convenience for the reader of logs.
-var Names = []string{Orchestrator, Workspace, Task, Memory, Sandbox, Gateway}
+// Names are the services in the order in which they are started: whoever calls others comes after them. Connections are made at
+// first need, so starting would work in any order; stopping in reverse lets each finish its last calls.
+var Names = []string{Workspace, Memory, Sandbox, Task, Orchestrator, Gateway}
 
 // BinEnv names the folder of the programs.
 const BinEnv = "GANTRY_BIN"

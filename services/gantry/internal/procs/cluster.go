@@ -158,9 +158,9 @@ func (c *Cluster) Launch(ctx context.Context, service string) error {
 	return c.ready(ctx, service)
 }
 
-// LaunchReplica starts a further process of a service, under a name of its own, on a free address and on the service's data
-// directory. It is then addressed by that name.
-func (c *Cluster) LaunchReplica(ctx context.Context, service, name string) error {
+// LaunchReplica starts a further replica of the orchestrator, under a name of its own and on a free address. It is then
+// addressed by that name.
+func (c *Cluster) LaunchReplica(ctx context.Context, name string) error {
 	free, err := freeAddresses(1)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *Cluster) LaunchReplica(ctx context.Context, service, name string) error
 	c.mu.Lock()
 	c.addresses[name] = free[0]
 	c.mu.Unlock()
-	if err := c.launch(service, name, []string{"--address=" + free[0]}); err != nil {
+	if err := c.launch(Orchestrator, name, []string{"--address=" + free[0], "--replica=" + name}); err != nil {
 		return err
 	}
 	return c.ready(ctx, name)

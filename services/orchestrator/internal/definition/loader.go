@@ -57,7 +57,11 @@ func (l *Loader) Load(ctx context.Context, additional ...string) (*Definition, e
 	}
 	if fatal := d.Fatal(); len(fatal) > 0 {
 		p := fatal[0]
-		return nil, errdefs.New(errdefs.ErrFailedPrecondition, Domain, "DEFINITION_INVALID", "%s can't be used: %s", p.GetPath(), p.GetProblem()).
+		place := p.GetPath()
+		if p.GetLine() > 0 {
+			place += fmt.Sprintf(":%d", p.GetLine())
+		}
+		return nil, errdefs.New(errdefs.ErrFailedPrecondition, Domain, "DEFINITION_INVALID", "%s can't be used: %s", place, p.GetProblem()).
 			With("path", p.GetPath()).With("problem", p.GetProblem()).With("line", fmt.Sprint(p.GetLine()))
 	}
 	return l.withAdditional(ctx, d, additional)
