@@ -7,6 +7,7 @@
 package commonv1
 
 import (
+	_ "github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2/options"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
@@ -160,7 +161,7 @@ var File_gantry_common_v1_access_proto protoreflect.FileDescriptor
 
 const file_gantry_common_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1dgantry/common/v1/access.proto\x12\x10gantry.common.v1\x1a google/protobuf/descriptor.proto\"V\n" +
+	"\x1dgantry/common/v1/access.proto\x12\x10gantry.common.v1\x1a google/protobuf/descriptor.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"V\n" +
 	"\x06Access\x126\n" +
 	"\baudience\x18\x01 \x01(\x0e2\x1a.gantry.common.v1.AudienceR\baudience\x12\x14\n" +
 	"\x05verbs\x18\x02 \x03(\tR\x05verbs*e\n" +
@@ -169,7 +170,8 @@ const file_gantry_common_v1_access_proto_rawDesc = "" +
 	"\x0fAUDIENCE_PUBLIC\x10\x01\x12\x13\n" +
 	"\x0fAUDIENCE_CLIENT\x10\x02\x12\x15\n" +
 	"\x11AUDIENCE_INTERNAL\x10\x03:R\n" +
-	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\x97\x8c\x03 \x01(\v2\x18.gantry.common.v1.AccessR\x06accessB\xc4\x01\n" +
+	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\x97\x8c\x03 \x01(\v2\x18.gantry.common.v1.AccessR\x06accessB\x8c\x04\x92A\xc4\x02\x12\xc1\x02\n" +
+	"\x06Gantry\x12\xb2\x02Evolving AI agents for many users at once. Identity travels in the headers Gantry-Agent, Gantry-User, Gantry-Session and Gantry-Scope, the credential in Authorization. Streams are one JSON object a line, or server-sent events with Accept: text/event-stream; each ends with a message that says how it ended.2\x02v1\n" +
 	"\x14com.gantry.common.v1B\vAccessProtoP\x01Z=github.com/gantry-agents/gantry/gen/gantry/common/v1;commonv1\xa2\x02\x03GCX\xaa\x02\x10Gantry.Common.V1\xca\x02\x10Gantry\\Common\\V1\xe2\x02\x1cGantry\\Common\\V1\\GPBMetadata\xea\x02\x12Gantry::Common::V1b\x06proto3"
 
 var (
