@@ -225,20 +225,3 @@ func anyUnder(keys []string, dir string) bool {
 	i := sort.SearchStrings(keys, dir+"/")
 	return i < len(keys) && strings.HasPrefix(keys[i], dir+"/")
 }
-
-// underAny says whether key, or a directory above it, is among sorted keys.
-func underAny(keys []string, key string) bool {
-	if len(keys) == 0 {
-		return false
-	}
-	for {
-		if hasKey(keys, key) {
-			return true
-		}
-		i := strings.LastIndexByte(key, '/')
-		if i < 0 {
-			return false
-		}
-		key = key[:i]
-	}
-}
