@@ -51,3 +51,16 @@ func Adopt[C any](ctx context.Context, parent string, reap func(dir string, spec
 	}
 	return live, gone, nil
 }
+
+// Config reads what the driver had passed to [Launch].
+func Config[C any](dir string) (config C, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, specFile))
+	if err != nil {
+		return config, err
+	}
+	var in stored
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return config, err
+	}
+	return config, json.Unmarshal(in.Config, &config)
+}

@@ -25,10 +25,10 @@ type group struct {
 	owner int
 }
 
-func (g group) unified() string { return filepath.Join(g.h.unified, g.id) }
+func (g group) unified() string { return filepath.Join(g.h.Unified, g.id) }
 func (g group) execs() string   { return filepath.Join(g.unified(), "x") }
 func (g group) v1(c string) string {
-	return filepath.Join(g.h.v1[c], g.id)
+	return filepath.Join(g.h.V1[c], g.id)
 }
 
 // create makes the groups and sets the limits.
@@ -37,7 +37,7 @@ func (g group) create(l sandbox.Limits) error {
 		return err
 	}
 	dirs := []string{g.unified(), filepath.Join(g.unified(), "init"), g.execs()}
-	for c := range g.h.v1 {
+	for c := range g.h.V1 {
 		dirs = append(dirs, g.v1(c))
 	}
 	for _, d := range dirs {
@@ -51,7 +51,7 @@ func (g group) create(l sandbox.Limits) error {
 		}
 	}
 	quota := l.CPUMilli * 100 // microseconds in a period of 100 ms
-	if len(g.h.v1) == 0 {
+	if len(g.h.V1) == 0 {
 		return errors.Join(
 			write(g.unified(), "memory.max", l.MemoryBytes), writeIf(g.unified(), "memory.swap.max", 0),
 			write(g.unified(), "pids.max", l.Processes), write(g.unified(), "cpu.max", fmt.Sprintf("%d 100000", quota)))
@@ -72,7 +72,7 @@ func (g group) give(dir string) error {
 
 // join moves a process into the version 1 groups. Its place in the version 2 tree is given at clone.
 func (g group) join(pid int) error {
-	for c := range g.h.v1 {
+	for c := range g.h.V1 {
 		if err := write(g.v1(c), "cgroup.procs", pid); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (g group) freeze(on bool) error {
 
 // oomKills counts the processes that the kernel killed for memory.
 func (g group) oomKills() int64 {
-	if len(g.h.v1) == 0 {
+	if len(g.h.V1) == 0 {
 		return field(filepath.Join(g.unified(), "memory.events"), "oom_kill")
 	}
 	return field(filepath.Join(g.v1("memory"), "memory.oom_control"), "oom_kill")
@@ -127,7 +127,7 @@ func (g group) destroy() error {
 			}
 		}
 		dirs := []string{g.execs(), filepath.Join(g.unified(), "init"), g.unified()}
-		for c := range g.h.v1 {
+		for c := range g.h.V1 {
 			dirs = append(dirs, g.v1(c))
 		}
 		done := true

@@ -30,8 +30,9 @@ type Config struct {
 
 // launch is what the driver tells the part of it that runs in the supervisor.
 type launch struct {
-	RootFS       string `json:"rootfs,omitempty"`
-	CgroupParent string `json:"cgroup_parent"`
+	RootFS string `json:"rootfs,omitempty"`
+	// Groups is where the control groups of the instance are. It is kept, not found again: a later service may run in another group.
+	Groups hierarchy `json:"groups"`
 	// Slot selects the range of user ids. Negative: the user of this process alone (no privileges).
 	Slot int `json:"slot"`
 }

@@ -5,7 +5,9 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
@@ -57,7 +59,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Instanc
 				"the namespace driver needs %s: %s; %s", f.Name, f.Detail, f.Fix).With("feature", f.Name)
 		}
 	}
-	conf := launch{RootFS: d.cfg.RootFS, CgroupParent: d.cfg.CgroupParent, Slot: -1}
+	h, err := findHierarchy("/proc/self", d.cfg.CgroupParent)
+	if err != nil {
+		return nil, err
+	}
+	conf := launch{RootFS: d.cfg.RootFS, Groups: h, Slot: -1}
 	if os.Geteuid() == 0 {
 		slot, err := d.takeSlot(spec.ID)
 		if err != nil {
@@ -104,20 +110,41 @@ func (d *Driver) freeSlot(id string) {
 
 // reap removes what an instance without a supervisor has left: the death of the supervisor has ended init and with it all processes and mounts, so
 // the control groups are what remains.
-func (d *Driver) reap(_ string, spec sandbox.Spec) error {
+func (d *Driver) reap(dir string, spec sandbox.Spec) error {
 	defer d.freeSlot(spec.ID)
+	conf, err := supervisor.Config[launch](dir)
+	if err != nil || conf.Groups.check() != nil {
+		return nil // nothing was started
+	}
+	return group{h: conf.Groups, id: spec.ID}.destroy()
+}
+
+// sweepAge is how old an empty control group must be to count as forgotten: one that is just being filled is younger.
+const sweepAge = time.Minute
+
+// sweep removes the control groups of instances whose supervisor and directory are both gone, as after a kill -9 and a removed data directory. Whose they were
+// does not matter: they are empty.
+func (d *Driver) sweep() {
 	h, err := findHierarchy("/proc/self", d.cfg.CgroupParent)
-	if err != nil {
-		return err
+	if err != nil || h.check() != nil {
+		return
 	}
-	if h.check() != nil {
-		return nil
+	entries, _ := os.ReadDir(h.Unified)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || time.Since(info.ModTime()) < sweepAge {
+			continue
+		}
+		g := group{h: h, id: e.Name()}
+		if text, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.events")); err == nil && strings.Contains(string(text), "populated 0") {
+			_ = g.destroy()
+		}
 	}
-	return group{h: h, id: spec.ID}.destroy()
 }
 
 // Adopt implements [sandbox.Driver].
 func (d *Driver) Adopt(ctx context.Context) (live []sandbox.Instance, lost []sandbox.Lost, err error) {
+	defer d.sweep()
 	return supervisor.Adopt(ctx, d.cfg.Dir, d.reap, func(spec sandbox.Spec, config launch) {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 
 // hierarchy says where sandboxes are put in the control group trees of this machine.
 type hierarchy struct {
-	// unified is our parent in the version 2 tree: it kills, freezes and counts CPU time, with or without controllers.
-	unified string
-	// v1 maps each controller to our parent in its version 1 tree. Empty: the controllers are in the version 2 tree.
-	v1 map[string]string
+	// Unified is our parent in the version 2 tree: it kills, freezes and counts CPU time, with or without controllers.
+	Unified string `json:"unified"`
+	// V1 maps each controller to our parent in its version 1 tree. Empty: the controllers are in the version 2 tree.
+	V1 map[string]string `json:"v1,omitempty"`
 }
 
 // findHierarchy reads where this process is and appends parent to that place, so that limits set on the service hold for its sandboxes too.
@@ -28,7 +28,7 @@ func findHierarchy(procDir, parent string) (hierarchy, error) {
 		return hierarchy{}, err
 	}
 	defer f.Close()
-	h := hierarchy{v1: map[string]string{}}
+	h := hierarchy{V1: map[string]string{}}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		// ID parent major:minor root mountpoint options [optional…] - type source superoptions
@@ -47,12 +47,12 @@ func findHierarchy(procDir, parent string) (hierarchy, error) {
 		}
 		switch r[0] {
 		case "cgroup2":
-			h.unified = place("")
+			h.Unified = place("")
 		case "cgroup":
 			for _, c := range controllers {
 				for opt := range strings.SplitSeq(r[2], ",") {
 					if opt == c {
-						h.v1[c] = place(c)
+						h.V1[c] = place(c)
 					}
 				}
 			}
@@ -82,12 +82,12 @@ func ownGroups(path string) (map[string]string, error) {
 
 // check says what is missing, or nil.
 func (h hierarchy) check() error {
-	if h.unified == "" {
+	if h.Unified == "" {
 		return errors.New("no version 2 control group tree is mounted")
 	}
-	if len(h.v1) > 0 {
+	if len(h.V1) > 0 {
 		for _, c := range controllers {
-			if h.v1[c] == "" {
+			if h.V1[c] == "" {
 				return fmt.Errorf("the controller %s is not mounted", c)
 			}
 		}
@@ -102,10 +102,10 @@ func (h hierarchy) prepare() error {
 			return err
 		}
 	}
-	if len(h.v1) > 0 {
+	if len(h.V1) > 0 {
 		return nil
 	}
-	for _, dir := range []string{filepath.Dir(h.unified), h.unified} {
+	for _, dir := range []string{filepath.Dir(h.Unified), h.Unified} {
 		if err := write(dir, "cgroup.subtree_control", "+memory +pids +cpu"); err != nil {
 			return fmt.Errorf("controllers cannot be enabled in %s: %w", dir, err)
 		}
@@ -114,9 +114,9 @@ func (h hierarchy) prepare() error {
 }
 
 func (h hierarchy) parents() []string {
-	dirs := []string{h.unified}
+	dirs := []string{h.Unified}
 	for _, c := range controllers {
-		if d := h.v1[c]; d != "" {
+		if d := h.V1[c]; d != "" {
 			dirs = append(dirs, d)
 		}
 	}

@@ -37,7 +37,7 @@ func TestFindHierarchy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h.unified != c.unified || h.v1["memory"] != c.memory || (h.check() == nil) != c.ok {
+			if h.Unified != c.unified || h.V1["memory"] != c.memory || (h.check() == nil) != c.ok {
 				t.Errorf("got %+v, check %v", h, h.check())
 			}
 		})

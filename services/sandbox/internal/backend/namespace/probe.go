@@ -64,7 +64,7 @@ func (d *Driver) probeCgroups() sandbox.Feature {
 		return f
 	}
 	kind := "version 2"
-	if len(h.v1) > 0 {
+	if len(h.V1) > 0 {
 		kind = "hybrid (version 1 controllers)"
 	}
 	for _, dir := range h.parents() {
@@ -80,7 +80,7 @@ func (d *Driver) probeCgroups() sandbox.Feature {
 		}
 	}
 	// The root group has no cgroup.kill, so any other one tells; without one, the kernel's version does.
-	f.OK, f.Detail = true, kind+" below "+h.unified
+	f.OK, f.Detail = true, kind+" below "+h.Unified
 	if !kernelAtLeast(5, 14) {
 		f.OK, f.Detail, f.Fix = false, "the kernel has no cgroup.kill", "use Linux 5.14 or newer"
 	}

@@ -38,12 +38,8 @@ func NewSpawner(_ string, spec sandbox.Spec, config json.RawMessage) (_ supervis
 	if err := json.Unmarshal(config, &conf); err != nil {
 		return nil, err
 	}
-	h, err := findHierarchy("/proc/self", conf.CgroupParent)
-	if err != nil {
-		return nil, err
-	}
 	s := &spawner{
-		conf: conf, group: group{h: h, id: spec.ID, owner: -1}, done: make(chan struct{}),
+		conf: conf, group: group{h: conf.Groups, id: spec.ID, owner: -1}, done: make(chan struct{}),
 		pending: map[int]chan report{}, children: map[int]*child{},
 	}
 	if conf.Slot >= 0 {

@@ -19,7 +19,7 @@ func TestUnprivileged(t *testing.T) {
 		t.Skip("only root can delegate a control group")
 	}
 	h, err := findHierarchy("/proc/self", "gantry-delegated")
-	if err != nil || h.check() != nil || len(h.v1) == 0 {
+	if err != nil || h.check() != nil || len(h.V1) == 0 {
 		t.Skip("delegation is tried on the hybrid hierarchy alone")
 	}
 	for _, dir := range h.parents() {
