@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := bin
 ARGS ?=
 
-.PHONY: help run test check generate protos-vendor bench conformance demo up down image tools modules build
+.PHONY: help run test check generate protos-vendor bench conformance demo up down image tools modules settings baseline build
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ down: ## stop what `make up` started
 
 image: ## build the images of docker-compose.yml
 	@deploy/scripts/image.sh $(ARGS)
+
+settings: build ## write docs/settings.md from the programs
+	@deploy/scripts/settings.sh
+
+baseline: tools ## make today's protos the contract that `make check` holds changes against (docs/decisions/009)
+	@$(BIN)/buf build proto -o proto/baseline.binpb
 
 modules: ## write the replace lines of every go.mod
 	@deploy/scripts/modules.sh

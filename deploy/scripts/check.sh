@@ -48,6 +48,10 @@ done
 step "import rules"
 deploy/scripts/imports.sh
 
+step "docs of the settings"
+make -s build
+deploy/scripts/settings.sh --check || fail "make settings, and commit docs/settings.md"
+
 step "known vulnerabilities"
 for m in $modules; do
 	out=$(cd "$m" && govulncheck ./... 2>&1) && continue

@@ -70,7 +70,8 @@ func (env Env) memorySave(ctx context.Context, _ tool.Call, in memorySaveIn) (to
 	fact := &memoryv1.NewFact{Text: in.Content, Topic: in.Topic, Provenance: &memoryv1.Provenance{
 		Session: env.Thread.Session, Trust: memoryv1.Trust_TRUST_AGENT, Source: "run:" + env.RunID,
 	}}
-	got, err := env.Memory.SaveFacts(ctx, &memoryv1.SaveFactsRequest{Facts: []*memoryv1.NewFact{fact}})
+	// Promoted, it is part of the very next request of any session, without a search.
+	got, err := env.Memory.SaveFacts(ctx, &memoryv1.SaveFactsRequest{Facts: []*memoryv1.NewFact{fact}, Promote: true})
 	if err != nil {
 		return tool.Result{}, err
 	}
