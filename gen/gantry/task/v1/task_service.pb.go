@@ -1857,7 +1857,7 @@ type WatchTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Changes after this cursor. Empty: from now on.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Only changes of this task and of those below it. Empty: of all tasks of the caller.
+	// Only changes of the tree under this topmost task, itself included. Empty: of all tasks that the caller sees.
 	RootTaskId string `protobuf:"bytes,2,opt,name=root_task_id,json=rootTaskId,proto3" json:"root_task_id,omitempty"`
 	// End after this time without a change. Absent: 10 minutes. At most one hour. Zero: send what there is and end.
 	MaxWait       *durationpb.Duration `protobuf:"bytes,3,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`

@@ -74,7 +74,8 @@ type TaskServiceClient interface {
 	// time ends: the task is PENDING again at once, or FAILED/WORKER_LOST when its attempts are used up. Errors: WORKER_NOT_ALLOWED, TOO_MANY_WAITERS.
 	// Not idempotent: when the answer is lost, the leases end by time.
 	LeaseTasks(ctx context.Context, in *LeaseTasksRequest, opts ...grpc.CallOption) (*LeaseTasksResponse, error)
-	// HeartbeatTasks renews leases, reports progress and gives leases up. It answers for each task alone: one lost lease does not disturb the others.
+	// HeartbeatTasks renews leases, reports progress and gives leases up. It answers for each task alone: one lost lease does not disturb the others. A child_thread
+	// that is not of the task's tenant and user is THREAD_NOT_ALLOWED, and nothing of the call is done.
 	HeartbeatTasks(ctx context.Context, in *HeartbeatTasksRequest, opts ...grpc.CallOption) (*HeartbeatTasksResponse, error)
 	// CompleteTask ends a task as COMPLETED. It is the positive sign of a finish: a worker that is not sure reports a failure. When a cancel was asked for
 	// before, the task ends CANCELLED and keeps the result; the answer says so. A repeat by the same lease with the same content returns the task.
@@ -371,7 +372,8 @@ type TaskServiceServer interface {
 	// time ends: the task is PENDING again at once, or FAILED/WORKER_LOST when its attempts are used up. Errors: WORKER_NOT_ALLOWED, TOO_MANY_WAITERS.
 	// Not idempotent: when the answer is lost, the leases end by time.
 	LeaseTasks(context.Context, *LeaseTasksRequest) (*LeaseTasksResponse, error)
-	// HeartbeatTasks renews leases, reports progress and gives leases up. It answers for each task alone: one lost lease does not disturb the others.
+	// HeartbeatTasks renews leases, reports progress and gives leases up. It answers for each task alone: one lost lease does not disturb the others. A child_thread
+	// that is not of the task's tenant and user is THREAD_NOT_ALLOWED, and nothing of the call is done.
 	HeartbeatTasks(context.Context, *HeartbeatTasksRequest) (*HeartbeatTasksResponse, error)
 	// CompleteTask ends a task as COMPLETED. It is the positive sign of a finish: a worker that is not sure reports a failure. When a cancel was asked for
 	// before, the task ends CANCELLED and keeps the result; the answer says so. A repeat by the same lease with the same content returns the task.

@@ -59,7 +59,8 @@ func fixture(tb testing.TB) storetest.Fixture {
 		if err := s.Close(); err != nil {
 			tb.Errorf("close: %v", err)
 		}
-		return open(tb, path, c.Now)
+		s = open(tb, path, c.Now)
+		return s
 	}}
 }
 

@@ -22,7 +22,7 @@ type Fixture struct {
 	Store task.Store
 	// Advance moves the store's clock forward.
 	Advance func(time.Duration)
-	// Reopen closes the store as it is, opens it again from what is durable, and returns it. The fixture's Store is not used afterwards.
+	// Reopen closes the store as it is, opens it again from what is durable, and returns it. What was open before is not used afterwards. It can be called again.
 	Reopen func() task.Store
 }
 
@@ -38,6 +38,7 @@ func Run(t testkit.T, open Factory) {
 	t.Run("log", func(t testkit.T) { logs(t, open) })
 	t.Run("schedules", func(t testkit.T) { schedules(t, open) })
 	t.Run("engine", func(t testkit.T) { engines(t, open) })
+	t.Run("random interleavings", func(t testkit.T) { interleavings(t, open) })
 }
 
 // limits are those of the engine in this suite.

@@ -213,7 +213,7 @@ func reference(tb testing.TB) storetest.Fixture {
 	return storetest.Fixture{
 		Store:   s,
 		Advance: func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) },
-		Reopen:  func() task.Store { s.Close(); return open() },
+		Reopen:  func() task.Store { s.Close(); s = open(); return s },
 	}
 }
 
