@@ -73,14 +73,23 @@ func (s *Store) open() error {
 	return nil
 }
 
-// checked is the read access to the database of an open store, with typed errors.
+// checked is the read access to the database of an open store, with typed errors. Within an update it goes through the update's transaction: a second connection for each
+// update would make many updates at once wait for each other's.
 type checked struct{ s *Store }
+
+// querier is where a statement of a context runs.
+func (c checked) querier(ctx context.Context) Querier {
+	if t, ok := ctx.Value(txKey{}).(*tx); ok && t.store == c.s {
+		return t.q
+	}
+	return c.s.db
+}
 
 func (c checked) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	if err := c.s.open(); err != nil {
 		return 0, err
 	}
-	n, err := c.s.db.Exec(ctx, statement, args...)
+	n, err := c.querier(ctx).Exec(ctx, statement, args...)
 	return n, c.s.fault(ctx, err)
 }
 
@@ -88,7 +97,7 @@ func (c checked) Query(ctx context.Context, statement string, scan func(Row) err
 	if err := c.s.open(); err != nil {
 		return err
 	}
-	return c.s.fault(ctx, c.s.db.Query(ctx, statement, scan, args...))
+	return c.s.fault(ctx, c.querier(ctx).Query(ctx, statement, scan, args...))
 }
 
 // fault is the typed error of a driver's error. One that came of the end of ctx is ctx's.

@@ -35,8 +35,11 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	}
 	var out files.Updated
 	changed := false
+	var last *tx
 	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
+		last.giveBack() // when the database asks for another run
 		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now()}
+		last = t
 		if err := t.begin(ctx); err != nil {
 			return err
 		}
@@ -47,18 +50,14 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 		}
 		outcome, err := f(context.WithValue(ctx, txKey{}, t), t)
 		if err != nil {
-			t.giveBack()
 			return err
 		}
 		out = files.Updated{Outcome: outcome, Cursor: files.Cursor{Generation: t.generation, Seq: t.seq}}
 		changed = t.seq != before
-		if err := t.finish(ctx, effect, outcome); err != nil {
-			t.giveBack()
-			return err
-		}
-		return nil
+		return t.finish(ctx, effect, outcome)
 	})
 	if err != nil {
+		last.giveBack()
 		return files.Updated{}, s.fault(ctx, err)
 	}
 	if changed {
@@ -126,7 +125,11 @@ func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) er
 	return nil
 }
 
+// giveBack leaves staged content to whoever staged it: the run did not count.
 func (t *tx) giveBack() {
+	if t == nil {
+		return
+	}
 	for _, s := range t.took {
 		s.mu.Lock()
 		s.taken = false

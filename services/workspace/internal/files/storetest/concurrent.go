@@ -115,6 +115,25 @@ func concurrentAppends(t testkit.T, factory Factory) {
 	}
 }
 
+// Many updates at once that look into layers of the same store don't wait for each other for ever.
+func concurrentLayers(t testkit.T, factory Factory) {
+	ana, _, _ := layered(t, factory)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	together(40, func(i int) {
+		b := bucket
+		b.User = fmt.Sprint("user-", i)
+		u := as(t, ana.store, b, ana.Lower()...)
+		for _, name := range []string{"knowledge/a.md", "AGENTS.md"} {
+			if _, err := u.Append(ctx, call, path(name), []byte(b.User), false); err != nil {
+				t.Errorf("%s: %v", b.User, err)
+				return
+			}
+		}
+		u.has("AGENTS.md", "override AGENTS.md"+b.User)
+	})
+}
+
 func cancelled(t testkit.T, factory Factory) {
 	u := fresh(t, factory)
 	u.write("f", "1")

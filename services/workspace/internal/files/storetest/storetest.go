@@ -57,6 +57,7 @@ func Run(t testkit.T, factory Factory) {
 		{"concurrent creates", concurrentCreates},
 		{"concurrent edits", concurrentEdits},
 		{"concurrent appends", concurrentAppends},
+		{"concurrent updates over layers", concurrentLayers},
 		{"cancelled", cancelled},
 		{"after close", afterClose},
 		{"random operations", randomOperations},
