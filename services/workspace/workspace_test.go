@@ -29,7 +29,7 @@ func TestWorkspace(t *testing.T) {
 }
 
 // put writes files of the host.
-func put(t *testing.T, dir string, pairs ...string) {
+func put(t testing.TB, dir string, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		name := filepath.Join(dir, pairs[i])
