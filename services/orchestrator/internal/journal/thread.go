@@ -177,6 +177,15 @@ func (t *Thread) Release() error {
 	return err
 }
 
+// GiveUp is [Thread.Release] whatever happened to the thread before: work on it broke off here, and somebody else may try. A thread that is another owner's by now
+// is left alone by the store.
+func (t *Thread) GiveUp() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), commitAttempt)
+	defer cancel()
+	_, _ = t.owner.client.Release(ctx, &threadv1.ReleaseRequest{OwnerId: t.boot.id, Epoch: t.epoch})
+	t.cancel(nil)
+}
+
 // Abandon ends the thread for this owner without telling the store.
 func (t *Thread) Abandon(cause error) { t.cancel(cause) }
 

@@ -149,6 +149,7 @@ func (s *runServer) StartRun(ctx context.Context, req *orchestratorv1.StartRunRe
 	if err != nil {
 		return nil, err
 	}
+	started.Go()
 	return &orchestratorv1.StartRunResponse{Run: started.Run}, nil
 }
 

@@ -3,11 +3,13 @@ package run
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
+	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
@@ -102,12 +104,25 @@ func (a *actor) restore() error {
 	}
 	a.marked = r.State
 	if err := a.adopt(r); err != nil {
-		return err
+		if transient(err) {
+			return err
+		}
+		return a.fail(err, "definition_invalid") // what the run was started with can't be had any more
 	}
 	if r.State != threadv1.RunState_RUN_STATE_RUNNING {
 		return nil
 	}
 	return a.takeOver()
+}
+
+// guarded is work that survives a fault of its own: the thread is given to somebody else.
+func (a *actor) guarded() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errdefs.New(errdefs.ErrInternal, Domain, "", "the actor panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return a.work()
 }
 
 // work drives the thread until nothing is left to do. An error is the loss of the thread, or a fault; what was journaled stays, and another owner goes on.

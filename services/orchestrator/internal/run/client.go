@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"sync"
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
@@ -22,6 +23,14 @@ type Started struct {
 	// Steered is the message by which the input was given to a working run instead; Run is that run.
 	Steered string
 	own     string
+	begin   func()
+}
+
+// Go lets the run begin. A watcher calls it when it is ready, so that it misses nothing; who does not watch calls it at once.
+func (s Started) Go() {
+	if s.begin != nil {
+		s.begin()
+	}
 }
 
 // Submit accepts an input: it is in the thread's mailbox when Submit returns. A repeat with the same request id and content is the same run.
@@ -75,8 +84,14 @@ func (m *Manager) submit(ctx context.Context, id identity.Identity, in *orchestr
 		started.Run.State = threadv1.RunState_RUN_STATE_RUNNING
 	}
 	m.keepAttributes(run, in.GetAttributes())
+	begin := func() {}
+	if child == nil {
+		begin = sync.OnceFunc(m.reserve(ctx, key))
+	}
+	started.begin = begin
 	dup, err := m.post(ctx, key, kind+"/"+run, kind, e, child == nil)
 	if err != nil {
+		begin()
 		if errdefs.ReasonOf(err) == "MESSAGE_MISMATCH" {
 			err = errdefs.New(errdefs.ErrAborted, Domain, "REQUEST_MISMATCH", "the request id was used for another input").With("request_id", request)
 		}
@@ -114,8 +129,7 @@ func (m *Manager) busy(ctx context.Context, head *threadv1.ThreadHead, in *orche
 	case orchestratorv1.BusyPolicy_BUSY_POLICY_STEER:
 		return true, nil
 	case orchestratorv1.BusyPolicy_BUSY_POLICY_INTERRUPT:
-		_, err = m.post(ctx, ThreadOf(head.GetThread()), "interrupt/"+run, mailInterrupt, envelope{RunID: head.GetOpenRunId()}, false)
-		return false, err
+		return false, m.tell(ctx, ThreadOf(head.GetThread()), "interrupt/"+run, mailInterrupt, envelope{RunID: head.GetOpenRunId()}, false)
 	}
 	return false, nil
 }
@@ -129,14 +143,18 @@ func (m *Manager) repeated(ctx context.Context, run string) (bool, error) {
 	return err == nil, err
 }
 
-// post puts a message into the thread's mailbox and sees to it that somebody reads it.
+// tell posts a message and sees to it that somebody reads it.
+func (m *Manager) tell(ctx context.Context, key identity.Thread, id, kind string, e envelope, wake bool) error {
+	defer m.reserve(ctx, key)()
+	_, err := m.post(ctx, key, id, kind, e, wake)
+	return err
+}
+
+// post puts a message into the thread's mailbox.
 func (m *Manager) post(ctx context.Context, key identity.Thread, id, kind string, e envelope, wake bool) (duplicate bool, err error) {
 	payload, err := m.seal(ctx, e)
 	if err != nil {
 		return false, err
-	}
-	if e.Child == nil {
-		defer m.reserve(ctx, key)()
 	}
 	resp, err := m.threads.Post(ctx, &threadv1.PostRequest{Mail: &threadv1.Mail{MessageId: id, Kind: kind, Payload: payload, Wake: wake}})
 	if err != nil {
@@ -253,7 +271,7 @@ func (m *Manager) Cancel(ctx context.Context, run, reason string) (*orchestrator
 		return nil, err
 	}
 	id, _ := identity.FromContext(ctx)
-	_, err = m.post(ctx, key, "cancel/"+r.GetId(), mailCancel, envelope{RunID: r.GetId(), Text: reason, Actor: id.User}, true)
+	err = m.tell(ctx, key, "cancel/"+r.GetId(), mailCancel, envelope{RunID: r.GetId(), Text: reason, Actor: id.User}, true)
 	if err != nil && errdefs.ReasonOf(err) != "MESSAGE_MISMATCH" { // asked for already, with another reason
 		return nil, err
 	}
@@ -284,7 +302,7 @@ func (m *Manager) Steer(ctx context.Context, run string, kind orchestratorv1.Ste
 		return "", errdefs.New(errdefs.ErrInvalidArgument, Domain, "SPEC_INVALID", "a text is needed").With("field", "text")
 	}
 	id, _ := identity.FromContext(ctx)
-	_, err = m.post(ctx, key, mail+"/"+messageID, mail, envelope{RunID: r.GetId(), Scope: id.Scope.String(), Text: text, Actor: id.User}, mail == mailInterrupt)
+	err = m.tell(ctx, key, mail+"/"+messageID, mail, envelope{RunID: r.GetId(), Scope: id.Scope.String(), Text: text, Actor: id.User}, mail == mailInterrupt)
 	return messageID, err
 }
 
@@ -296,8 +314,7 @@ func (m *Manager) Respond(ctx context.Context, key identity.Thread, interaction 
 	}
 	// The id names the answer and not the interaction: a second one must not be refused for being another message.
 	id := "answer/" + runID(key, interaction+"\x00"+string(raw))
-	_, err = m.post(ctx, key, id, mailAnswer, envelope{ID: interaction, Answer: raw, Actor: who}, true)
-	return err
+	return m.tell(ctx, key, id, mailAnswer, envelope{ID: interaction, Answer: raw, Actor: who}, true)
 }
 
 // Answer is an answer to an interaction.

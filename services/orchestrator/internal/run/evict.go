@@ -18,6 +18,8 @@ const (
 	evictOver = 80_000
 	// evictEdge is what stays of it at either end.
 	evictEdge = 2_000
+	// keptBytes bounds a result that stays whole: the journal must be able to take it.
+	keptBytes = 1 << 20
 	// evictDir is where the files are.
 	evictDir = "large_tool_results/"
 )
@@ -31,6 +33,7 @@ var keptTools = map[string]bool{
 // evict puts a large result into a file and leaves its ends. The file is written before the result is committed that names it, under an effect id of the
 // call, so that a repeat writes it once. When it can't be written the result stays whole.
 func (a *actor) evict(c *loop.Call, r *threadv1.ToolResult) {
+	defer bound(r)
 	if keptTools[r.GetName()] || r.GetFullTextPath() != "" || utf8.RuneCountInString(r.GetText()) <= evictOver || a.m.files == nil {
 		return
 	}
@@ -45,6 +48,13 @@ func (a *actor) evict(c *loop.Call, r *threadv1.ToolResult) {
 	head, tail, left := ends(r.GetText(), evictEdge)
 	r.FullTextPath = path
 	r.Text = fmt.Sprintf("%s\n\n[%d characters left out; the whole text is in %s, read it in parts with read_file]\n\n%s", head, left, path, tail)
+}
+
+// bound cuts what is too large for the journal and says so.
+func bound(r *threadv1.ToolResult) {
+	if len(r.GetText()) > keptBytes {
+		r.Text = strings.ToValidUTF8(r.GetText()[:keptBytes], "�") + fmt.Sprintf("\n[cut: %d bytes more]", len(r.GetText())-keptBytes)
+	}
 }
 
 // ends returns the first and last n characters and how many are between.

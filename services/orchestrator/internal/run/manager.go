@@ -262,10 +262,6 @@ func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread,
 		m.mu.Lock()
 		s.attempted()
 		m.mu.Unlock()
-		if p := recover(); p != nil {
-			err = errdefs.New(errdefs.ErrInternal, Domain, "", "the actor panicked: %v", p)
-			m.log.Error("the actor of a thread failed inside", "thread", key.Key(), "panic", p)
-		}
 	}()
 	ctx := identity.NewContext(m.quit, identity.Identity{Tenant: key.Tenant, Agent: key.Agent, User: key.User, Session: key.Session, Scope: identity.ScopeSession})
 	if thread == nil {
@@ -285,13 +281,30 @@ func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread,
 	close(m.changed)
 	m.changed = make(chan struct{})
 	m.mu.Unlock()
-	err = a.work()
-	thread.Abandon(errActorEnded)
+	err = a.guarded()
 	a.hub.close()
-	if err != nil && m.quit.Err() == nil && !errors.Is(err, journal.ErrFenced) && !errors.Is(err, journal.ErrLost) && errdefs.ReasonOf(err) != "FENCED" {
-		m.log.Error("the work on a thread broke off", "thread", key.Key(), "error", err)
-	}
+	m.letGo(key, thread, err)
 	return err
+}
+
+// brokenPause keeps a thread on which work broke off from going round between replicas at full speed.
+const brokenPause = 2 * time.Second
+
+// letGo ends this replica's claim to a thread. One on which work broke off is given back after a while, so that the store can hand it to somebody.
+func (m *Manager) letGo(key identity.Thread, thread *journal.Thread, err error) {
+	defer thread.Abandon(errActorEnded)
+	if err == nil || m.quit.Err() != nil || errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrLost) || errdefs.ReasonOf(err) == "FENCED" {
+		return
+	}
+	m.log.Error("the work on a thread broke off", "thread", key.Key(), "error", err)
+	timer := time.NewTimer(brokenPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-m.drain:
+	case <-m.quit.Done():
+	}
+	thread.GiveUp()
 }
 
 var errActorEnded = errors.New("the actor of the thread has ended")

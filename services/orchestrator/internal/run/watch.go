@@ -38,6 +38,8 @@ func (m *Manager) Watch(ctx context.Context, started Started, send Send) (*orche
 	w := &watcher{
 		m: m, ctx: ctx, key: key, run: started.Run.GetId(), steered: started.Steered, own: started.own, last: started.After, mute: started.After, send: send, offsets: map[offsetKey]int64{},
 	}
+	defer started.Go()
+	w.ready = started.Go
 	if r := started.Run; r.GetLastSeq() > 0 && r.GetLastSeq() <= w.last && outcomes[r.GetState()] != "" {
 		w.last = r.GetLastSeq() - 1 // everything was sent but the terminal message
 	}
@@ -63,6 +65,8 @@ type watcher struct {
 	last    int64
 	mute    int64 // events up to this one were sent before
 	send    Send
+	// ready is called when the watch misses nothing any more.
+	ready func()
 	// end is the terminal event of the run when nothing of the run followed it.
 	end     *threadv1.Event
 	offsets map[offsetKey]int64
@@ -85,6 +89,7 @@ func (w *watcher) round() (done bool, err error) {
 	}
 	f := a.hub.subscribe()
 	if f == nil { // it is just ending
+		w.ready()
 		select {
 		case <-changed:
 		case <-w.ctx.Done():
@@ -92,6 +97,7 @@ func (w *watcher) round() (done bool, err error) {
 		return false, nil
 	}
 	defer a.hub.unsubscribe(f)
+	w.ready()
 	if err := w.catchUp(); err != nil || w.end != nil {
 		return w.end != nil, err
 	}
@@ -202,6 +208,7 @@ func (w *watcher) follow(changed <-chan struct{}) (done bool, err error) {
 			}
 		}
 	}()
+	w.ready()
 	stream, err := w.m.threads.Follow(ctx, &threadv1.FollowRequest{AfterSeq: w.last, MaxWait: durationpb.New(followFor)})
 	if err != nil {
 		return false, w.followError(ctx, err)
