@@ -44,7 +44,7 @@ func Adopt[C any](ctx context.Context, parent string, reap func(dir string, spec
 		if err != nil {
 			return live, gone, fmt.Errorf("records of sandbox %s: %w", in.Spec.ID, err)
 		}
-		if err := errors.Join(killSupervisor(dir), reap(dir, in.Spec), os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(endSupervisor(dir, 0), reap(dir, in.Spec), os.RemoveAll(dir)); err != nil {
 			return live, gone, fmt.Errorf("remains of sandbox %s: %w", in.Spec.ID, err)
 		}
 		gone = append(gone, sandbox.Lost{Spec: in.Spec, Records: records})

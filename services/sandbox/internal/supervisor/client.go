@@ -23,6 +23,9 @@ var (
 // replyTimeout bounds a plain request to the supervisor, which does no long work in any of them.
 const replyTimeout = 20 * time.Second
 
+// exitGrace is how long a supervisor may take to end after it has destroyed its sandbox.
+const exitGrace = 5 * time.Second
+
 // Client is an instance as the service sees it: the socket of its supervisor.
 type Client struct {
 	dir   string
@@ -238,6 +241,13 @@ func (c *Client) Destroy(ctx context.Context) error {
 	c.mu.Unlock()
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
+	}
+	grace := exitGrace
+	if err != nil {
+		grace = 0
+	}
+	if err := endSupervisor(c.dir, grace); err != nil {
+		return err
 	}
 	if err := c.reap(c.dir, c.spec); err != nil {
 		return err
