@@ -13,6 +13,12 @@ work=$(mktemp -d)
 suite=
 clean() {
 	[[ -z "$suite" ]] || { kill -TERM "$suite" 2>/dev/null && wait "$suite" || true; }
+	# Sandboxes outlive their service; these have nothing left to live for.
+	local file pid
+	while IFS= read -r file; do
+		pid=$(cat "$file")
+		[[ "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" != "gantry-sandbox-supervisor $work/"* ]] || kill -KILL "$pid" || true
+	done < <(find "$work/data/sandbox" -name supervisor.pid 2>/dev/null)
 	rm -rf "$work"
 }
 trap clean EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Stops the services that deploy/scripts/up.sh started, in reverse: each is asked to end and has 20 seconds for it.
 # Sandboxes live on and are adopted by the next start, as they are when a service is replaced by a newer one;
-# `gantry sandbox destroy` ends one.
+# SandboxService.Destroy ends one.
 #
 #   GANTRY_UP_DATA=dir    the same as for up.sh
 set -euo pipefail
@@ -43,5 +43,5 @@ alive=0
 while IFS= read -r file; do
 	[[ "$(tr '\0' ' ' <"/proc/$(cat "$file")/cmdline" 2>/dev/null)" != gantry-sandbox-supervisor* ]] || ((++alive))
 done < <(find "$data/sandbox" -name supervisor.pid 2>/dev/null)
-((alive == 0)) || printf 'down: %d sandboxes live on; the next start adopts them\n' "$alive"
+((alive == 0)) || printf 'down: live sandboxes: %d; the next start adopts them\n' "$alive"
 exit $status

@@ -12,7 +12,7 @@ plugin=$(command -v grpc_python_plugin) || fail "grpc_python_plugin is missing (
 new=$(mktemp -d "$out.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 cd ../../proto
-# The options in the protos import buf/validate and google/api, so their stubs are needed too.
-find gantry buf google -name '*.proto' -print0 | xargs -0 protoc -I . --python_out="$new" --grpc_python_out="$new" --plugin=protoc-gen-grpc_python="$plugin"
+# The options in the protos import buf/validate and google/api, so their stubs are needed as well.
+find gantry buf google protoc-gen-openapiv2 -name '*.proto' -print0 | xargs -0 protoc -I . --python_out="$new" --grpc_python_out="$new" --plugin=protoc-gen-grpc_python="$plugin"
 rm -rf "$out"
 mv "$new" "$out"

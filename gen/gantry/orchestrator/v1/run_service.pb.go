@@ -1745,9 +1745,9 @@ const file_gantry_orchestrator_v1_run_service_proto_rawDesc = "" +
 	"RunService\x12\x8b\x01\n" +
 	"\tCallAgent\x12(.gantry.orchestrator.v1.CallAgentRequest\x1a).gantry.orchestrator.v1.CallAgentResponse\")\xba\xe1\x18\r\b\x02\x12\trun.write\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/runs:call\x12\x95\x01\n" +
 	"\vStreamAgent\x12*.gantry.orchestrator.v1.StreamAgentRequest\x1a+.gantry.orchestrator.v1.StreamAgentResponse\"+\xba\xe1\x18\r\b\x02\x12\trun.write\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/runs:stream0\x01\x12\x83\x01\n" +
-	"\bStartRun\x12'.gantry.orchestrator.v1.StartRunRequest\x1a(.gantry.orchestrator.v1.StartRunResponse\"$\xba\xe1\x18\r\b\x02\x12\trun.write\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12\x94\x01\n" +
-	"\tAttachRun\x12(.gantry.orchestrator.v1.AttachRunRequest\x1a).gantry.orchestrator.v1.AttachRunResponse\"0\xba\xe1\x18\f\b\x02\x12\brun.read\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}:attach0\x01\x12\x82\x01\n" +
-	"\x06GetRun\x12%.gantry.orchestrator.v1.GetRunRequest\x1a&.gantry.orchestrator.v1.GetRunResponse\")\xba\xe1\x18\f\b\x02\x12\brun.read\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x12\x7f\n" +
+	"\bStartRun\x12'.gantry.orchestrator.v1.StartRunRequest\x1a(.gantry.orchestrator.v1.StartRunResponse\"$\xba\xe1\x18\r\b\x02\x12\trun.write\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12\x82\x01\n" +
+	"\x06GetRun\x12%.gantry.orchestrator.v1.GetRunRequest\x1a&.gantry.orchestrator.v1.GetRunResponse\")\xba\xe1\x18\f\b\x02\x12\brun.read\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x12\x94\x01\n" +
+	"\tAttachRun\x12(.gantry.orchestrator.v1.AttachRunRequest\x1a).gantry.orchestrator.v1.AttachRunResponse\"0\xba\xe1\x18\f\b\x02\x12\brun.read\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/runs/{run_id}:attach0\x01\x12\x7f\n" +
 	"\bListRuns\x12'.gantry.orchestrator.v1.ListRunsRequest\x1a(.gantry.orchestrator.v1.ListRunsResponse\" \xba\xe1\x18\f\b\x02\x12\brun.read\x82\xd3\xe4\x93\x02\n" +
 	"\x12\b/v1/runs\x12\x96\x01\n" +
 	"\tCancelRun\x12(.gantry.orchestrator.v1.CancelRunRequest\x1a).gantry.orchestrator.v1.CancelRunResponse\"4\xba\xe1\x18\r\b\x02\x12\trun.write\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12\x92\x01\n" +
@@ -1843,8 +1843,8 @@ var file_gantry_orchestrator_v1_run_service_proto_depIdxs = []int32{
 	4,  // 27: gantry.orchestrator.v1.RunService.CallAgent:input_type -> gantry.orchestrator.v1.CallAgentRequest
 	6,  // 28: gantry.orchestrator.v1.RunService.StreamAgent:input_type -> gantry.orchestrator.v1.StreamAgentRequest
 	8,  // 29: gantry.orchestrator.v1.RunService.StartRun:input_type -> gantry.orchestrator.v1.StartRunRequest
-	10, // 30: gantry.orchestrator.v1.RunService.AttachRun:input_type -> gantry.orchestrator.v1.AttachRunRequest
-	12, // 31: gantry.orchestrator.v1.RunService.GetRun:input_type -> gantry.orchestrator.v1.GetRunRequest
+	12, // 30: gantry.orchestrator.v1.RunService.GetRun:input_type -> gantry.orchestrator.v1.GetRunRequest
+	10, // 31: gantry.orchestrator.v1.RunService.AttachRun:input_type -> gantry.orchestrator.v1.AttachRunRequest
 	14, // 32: gantry.orchestrator.v1.RunService.ListRuns:input_type -> gantry.orchestrator.v1.ListRunsRequest
 	16, // 33: gantry.orchestrator.v1.RunService.CancelRun:input_type -> gantry.orchestrator.v1.CancelRunRequest
 	18, // 34: gantry.orchestrator.v1.RunService.SteerRun:input_type -> gantry.orchestrator.v1.SteerRunRequest
@@ -1854,8 +1854,8 @@ var file_gantry_orchestrator_v1_run_service_proto_depIdxs = []int32{
 	5,  // 38: gantry.orchestrator.v1.RunService.CallAgent:output_type -> gantry.orchestrator.v1.CallAgentResponse
 	7,  // 39: gantry.orchestrator.v1.RunService.StreamAgent:output_type -> gantry.orchestrator.v1.StreamAgentResponse
 	9,  // 40: gantry.orchestrator.v1.RunService.StartRun:output_type -> gantry.orchestrator.v1.StartRunResponse
-	11, // 41: gantry.orchestrator.v1.RunService.AttachRun:output_type -> gantry.orchestrator.v1.AttachRunResponse
-	13, // 42: gantry.orchestrator.v1.RunService.GetRun:output_type -> gantry.orchestrator.v1.GetRunResponse
+	13, // 41: gantry.orchestrator.v1.RunService.GetRun:output_type -> gantry.orchestrator.v1.GetRunResponse
+	11, // 42: gantry.orchestrator.v1.RunService.AttachRun:output_type -> gantry.orchestrator.v1.AttachRunResponse
 	15, // 43: gantry.orchestrator.v1.RunService.ListRuns:output_type -> gantry.orchestrator.v1.ListRunsResponse
 	17, // 44: gantry.orchestrator.v1.RunService.CancelRun:output_type -> gantry.orchestrator.v1.CancelRunResponse
 	19, // 45: gantry.orchestrator.v1.RunService.SteerRun:output_type -> gantry.orchestrator.v1.SteerRunResponse

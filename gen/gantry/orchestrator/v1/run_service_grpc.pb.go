@@ -22,8 +22,8 @@ const (
 	RunService_CallAgent_FullMethodName           = "/gantry.orchestrator.v1.RunService/CallAgent"
 	RunService_StreamAgent_FullMethodName         = "/gantry.orchestrator.v1.RunService/StreamAgent"
 	RunService_StartRun_FullMethodName            = "/gantry.orchestrator.v1.RunService/StartRun"
-	RunService_AttachRun_FullMethodName           = "/gantry.orchestrator.v1.RunService/AttachRun"
 	RunService_GetRun_FullMethodName              = "/gantry.orchestrator.v1.RunService/GetRun"
+	RunService_AttachRun_FullMethodName           = "/gantry.orchestrator.v1.RunService/AttachRun"
 	RunService_ListRuns_FullMethodName            = "/gantry.orchestrator.v1.RunService/ListRuns"
 	RunService_CancelRun_FullMethodName           = "/gantry.orchestrator.v1.RunService/CancelRun"
 	RunService_SteerRun_FullMethodName            = "/gantry.orchestrator.v1.RunService/SteerRun"
@@ -45,11 +45,11 @@ type RunServiceClient interface {
 	StreamAgent(ctx context.Context, in *StreamAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamAgentResponse], error)
 	// StartRun begins a run and answers at once.
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
+	// GetRun describes a run of the caller's thread.
+	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// AttachRun streams a run from a sequence on: first what the journal has, then what happens. Any replica, many watchers.
 	// An ended run gives its events and `terminal`. NOT_FOUND/RUN_NOT_FOUND.
 	AttachRun(ctx context.Context, in *AttachRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachRunResponse], error)
-	// GetRun describes a run of the caller's thread.
-	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// ListRuns lists the runs of the caller's thread, the newest first.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// CancelRun asks a run to end for good, with its tools, commands and child tasks. The answer says what was requested; the stream and GetRun say when it
@@ -112,6 +112,16 @@ func (c *runServiceClient) StartRun(ctx context.Context, in *StartRunRequest, op
 	return out, nil
 }
 
+func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRunResponse)
+	err := c.cc.Invoke(ctx, RunService_GetRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) AttachRun(ctx context.Context, in *AttachRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachRunResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[1], RunService_AttachRun_FullMethodName, cOpts...)
@@ -130,16 +140,6 @@ func (c *runServiceClient) AttachRun(ctx context.Context, in *AttachRunRequest, 
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunService_AttachRunClient = grpc.ServerStreamingClient[AttachRunResponse]
-
-func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetRunResponse)
-	err := c.cc.Invoke(ctx, RunService_GetRun_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
 
 func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -214,11 +214,11 @@ type RunServiceServer interface {
 	StreamAgent(*StreamAgentRequest, grpc.ServerStreamingServer[StreamAgentResponse]) error
 	// StartRun begins a run and answers at once.
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
+	// GetRun describes a run of the caller's thread.
+	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// AttachRun streams a run from a sequence on: first what the journal has, then what happens. Any replica, many watchers.
 	// An ended run gives its events and `terminal`. NOT_FOUND/RUN_NOT_FOUND.
 	AttachRun(*AttachRunRequest, grpc.ServerStreamingServer[AttachRunResponse]) error
-	// GetRun describes a run of the caller's thread.
-	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// ListRuns lists the runs of the caller's thread, the newest first.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// CancelRun asks a run to end for good, with its tools, commands and child tasks. The answer says what was requested; the stream and GetRun say when it
@@ -251,11 +251,11 @@ func (UnimplementedRunServiceServer) StreamAgent(*StreamAgentRequest, grpc.Serve
 func (UnimplementedRunServiceServer) StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartRun not implemented")
 }
-func (UnimplementedRunServiceServer) AttachRun(*AttachRunRequest, grpc.ServerStreamingServer[AttachRunResponse]) error {
-	return status.Error(codes.Unimplemented, "method AttachRun not implemented")
-}
 func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
+}
+func (UnimplementedRunServiceServer) AttachRun(*AttachRunRequest, grpc.ServerStreamingServer[AttachRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method AttachRun not implemented")
 }
 func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
@@ -343,17 +343,6 @@ func _RunService_StartRun_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_AttachRun_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(AttachRunRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(RunServiceServer).AttachRun(m, &grpc.GenericServerStream[AttachRunRequest, AttachRunResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type RunService_AttachRunServer = grpc.ServerStreamingServer[AttachRunResponse]
-
 func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunRequest)
 	if err := dec(in); err != nil {
@@ -371,6 +360,17 @@ func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _RunService_AttachRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AttachRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).AttachRun(m, &grpc.GenericServerStream[AttachRunRequest, AttachRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_AttachRunServer = grpc.ServerStreamingServer[AttachRunResponse]
 
 func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRunsRequest)
