@@ -136,6 +136,9 @@ func (u *user) effect(id string) context.Context {
 	with := u.id
 	with.Effect = id
 	ctx := identity.NewContext(u.ctx, with)
+	if u.target.Context != nil {
+		ctx = u.target.Context(ctx)
+	}
 	return ctx
 }
 

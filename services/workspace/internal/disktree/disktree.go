@@ -139,7 +139,7 @@ func (t *Tree) otherForm(dir fsops.Path, name string) (string, error) {
 	if isASCII(name) {
 		return "", nil
 	}
-	entries, err := t.readDir(dir)
+	entries, err := readDir(t.root, onDisk(dir))
 	if err != nil {
 		return "", err
 	}
@@ -152,8 +152,8 @@ func (t *Tree) otherForm(dir fsops.Path, name string) (string, error) {
 	return "", nil
 }
 
-func (t *Tree) readDir(dir fsops.Path) ([]fs.DirEntry, error) {
-	f, err := t.root.OpenFile(onDisk(dir), os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -37,9 +38,12 @@ func (t *Tree) list(ctx context.Context, dir fsops.Path, after string, limit int
 		return files.Page{}, err
 	}
 	l := &lister{tree: t, after: after, limit: limit, deep: deep}
-	err = l.dir(ctx, spelled)
+	err = l.dir(ctx, spelled, nil, 0)
 	return l.page, err
 }
+
+// maxHandles bounds how many directories one listing holds open at once.
+const maxHandles = 64
 
 // item is what a directory contributes at a place in the order of keys: a name, or all that is below a directory.
 type item struct {
@@ -48,11 +52,25 @@ type item struct {
 	entry fs.DirEntry
 }
 
-func (l *lister) dir(ctx context.Context, dir fsops.Path) error {
+// dir lists a directory. The handle is that of the directory, or nil to have it opened by its path, which costs more the deeper it lies.
+func (l *lister) dir(ctx context.Context, dir fsops.Path, handle *os.Root, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := l.tree.readDir(dir)
+	var entries []fs.DirEntry
+	var err error
+	if handle == nil && depth < maxHandles {
+		if handle, err = l.tree.root.OpenRoot(onDisk(dir)); err == nil {
+			defer handle.Close()
+		}
+	}
+	switch {
+	case err != nil:
+	case handle != nil:
+		entries, err = readDir(handle, ".")
+	default:
+		entries, err = readDir(l.tree.root, onDisk(dir))
+	}
 	if err != nil {
 		if dir.IsRoot() {
 			return missing(pathError(dir, err))
@@ -78,7 +96,7 @@ func (l *lister) dir(ctx context.Context, dir fsops.Path) error {
 		}
 		switch {
 		case it.entry == nil && it.path.Key()+"0" > l.after:
-			if err := l.dir(ctx, it.path); err != nil {
+			if err := l.below(ctx, it.path, handle, depth+1); err != nil {
 				return err
 			}
 		case it.entry != nil && it.order > l.after:
@@ -90,6 +108,22 @@ func (l *lister) dir(ctx context.Context, dir fsops.Path) error {
 		}
 	}
 	return nil
+}
+
+// below lists a directory in the directory of a handle.
+func (l *lister) below(ctx context.Context, dir fsops.Path, parent *os.Root, depth int) error {
+	if parent == nil || depth >= maxHandles {
+		return l.dir(ctx, dir, nil, depth)
+	}
+	handle, err := parent.OpenRoot(dir.Name())
+	if err != nil {
+		if err := missing(pathError(dir, err)); err != nil {
+			l.warn(dir, err)
+		}
+		return nil
+	}
+	defer handle.Close()
+	return l.dir(ctx, dir, handle, depth)
 }
 
 // add takes an entry into the page, if it is a file or a directory.
