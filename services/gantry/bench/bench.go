@@ -78,7 +78,7 @@ func prepare(dir string) error {
 // wanted says whether a figure is asked for.
 func (b *bencher) wanted(name string) bool { return strings.HasPrefix(name, b.opts.Only) }
 
-// unary measures a call and reports it beside the echo of its transport. Without a goal the ratio is only told.
+// unary measures a call and reports it beside the echo of its transport. The goal is for the ratio.
 func (b *bencher) unary(ctx context.Context, name string, over transport, goal float64, call func(context.Context) error) error {
 	if !b.wanted(name) {
 		return nil
@@ -92,6 +92,11 @@ func (b *bencher) unary(ctx context.Context, name string, over transport, goal f
 	b.report.Tell(name+"_us", round(us))
 	b.report.AtMost(name+"_ratio", round(ratio), goal)
 	return nil
+}
+
+// wantedBelow says whether any figure whose name begins with a prefix is asked for.
+func (b *bencher) wantedBelow(prefix string) bool {
+	return strings.HasPrefix(prefix, b.opts.Only) || strings.HasPrefix(b.opts.Only, prefix)
 }
 
 func (b *bencher) line(name string, us float64, n int, note string) {

@@ -14,13 +14,15 @@ import (
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
 )
 
-// unaryGoal is how many echoes a simple call may take: the chain of interceptors on both sides, and the work itself.
-const unaryGoal = 10
+// hopGoal is how many echoes each hop of a simple call may take: the chain of interceptors on both sides, and the work itself.
+const hopGoal = 15
 
 // call is a simple read that goes through a service.
 type call struct {
 	service string
-	do      func(context.Context) error
+	// hops are the calls that it takes: services that ask others first have more than one.
+	hops float64
+	do   func(context.Context) error
 }
 
 // callsOf are the reads, one a service: each does the service's own work once, and none changes anything. Names of services are
@@ -32,23 +34,23 @@ func callsOf(conn func(service string) grpc.ClientConnInterface) []call {
 	tasks := taskv1.NewTaskServiceClient(conn(procs.Task))
 	runs := orchestratorv1.NewRunServiceClient(conn(procs.Orchestrator))
 	return []call{
-		{procs.Workspace, func(ctx context.Context) error {
+		{procs.Workspace, 1, func(ctx context.Context) error {
 			_, err := files.Stat(ctx, &fsv1.StatRequest{Path: "AGENTS.md"})
 			return err
 		}},
-		{procs.Memory, func(ctx context.Context) error {
+		{procs.Memory, 2, func(ctx context.Context) error {
 			_, err := memories.ListVersions(ctx, &memoryv1.ListVersionsRequest{})
 			return err
 		}},
-		{procs.Sandbox, func(ctx context.Context) error {
+		{procs.Sandbox, 1, func(ctx context.Context) error {
 			_, err := sandboxes.List(ctx, &sandboxv1.ListRequest{})
 			return err
 		}},
-		{procs.Task, func(ctx context.Context) error {
+		{procs.Task, 1, func(ctx context.Context) error {
 			_, err := tasks.ListTasks(ctx, &taskv1.ListTasksRequest{})
 			return err
 		}},
-		{procs.Orchestrator, func(ctx context.Context) error {
+		{procs.Orchestrator, 3, func(ctx context.Context) error {
 			_, err := runs.GetRun(ctx, &orchestratorv1.GetRunRequest{RunId: "latest"})
 			return err
 		}},

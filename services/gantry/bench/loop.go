@@ -15,9 +15,9 @@ import (
 const (
 	// steps is the number of tool steps of the long run.
 	steps = 16
-	// stepGoal is how many echoes a tool step may take: it compiles a request, commits to the journal four times, which is on
+	// stepGoal is how many echoes a tool step may take: it compiles a request, commits to the journal several times, which is on
 	// disk each time, and reads a file through the router.
-	stepGoal = 150
+	stepGoal = 300
 )
 
 // script is a model that takes no time: it reads a file as often as it is told to and then ends.

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
-	"math"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -36,9 +36,9 @@ func median(ctx context.Context, d time.Duration, call func(context.Context) err
 
 // round keeps three significant digits, which is more than is repeatable.
 func round(v float64) float64 {
-	if v == 0 {
-		return 0
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
 	}
-	scale := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
-	return math.Round(v/scale) * scale
+	return short
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strings"
 
 	"google.golang.org/grpc"
 
@@ -17,7 +16,7 @@ import (
 
 // oneProcess measures the suite in this process.
 func (b *bencher) oneProcess(ctx context.Context, dir string) (err error) {
-	if !b.wanted("one_process_") && !strings.HasPrefix(b.opts.Only, "one_process_") {
+	if !b.wantedBelow("one_process_") {
 		return nil
 	}
 	cfg := suite.DefaultConfig()
@@ -34,7 +33,7 @@ func (b *bencher) oneProcess(ctx context.Context, dir string) (err error) {
 
 // processes measures the services as processes.
 func (b *bencher) processes(ctx context.Context, dir string) (err error) {
-	if !b.wanted("processes_") && !strings.HasPrefix(b.opts.Only, "processes_") {
+	if !b.wantedBelow("processes_") {
 		return nil
 	}
 	c, err := procs.Start(ctx, procs.Config{
@@ -55,7 +54,7 @@ func (b *bencher) processes(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	// Over HTTP there is one more hop, and JSON.
-	return b.unary(ctx, "processes_gateway", tcp, 2*unaryGoal, rest("http://"+c.HTTPAddress()+"/v1/tasks"))
+	return b.unary(ctx, "processes_gateway", tcp, 2*hopGoal, rest("http://"+c.HTTPAddress()+"/v1/tasks"))
 }
 
 // place measures all calls and the loop over connections to services.
@@ -69,7 +68,7 @@ func (b *bencher) place(ctx context.Context, prefix string, over transport, conn
 		return err
 	}
 	for _, c := range callsOf(conn) {
-		if err := b.unary(as(ctx, session), prefix+c.service, over, unaryGoal, c.do); err != nil {
+		if err := b.unary(as(ctx, session), prefix+c.service, over, c.hops*hopGoal, c.do); err != nil {
 			return err
 		}
 	}

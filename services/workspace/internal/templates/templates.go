@@ -302,10 +302,20 @@ func (t *Templates) configured(ids map[string]bool) {
 		return
 	}
 	for _, e := range entries {
-		if id, ok := AgentOf(e.Name()); ok && e.IsDir() {
+		if id, ok := AgentOf(e.Name()); ok && e.IsDir() && holdsLayout(filepath.Join(t.cfg.Root, e.Name())) {
 			ids[id] = true
 		}
 	}
+}
+
+// holdsLayout says whether a directory beside workspaces is one itself: it has at least one name of the layout. Others, such as scripts, are not listed.
+func holdsLayout(dir string) bool {
+	for name := range sharedNames {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // AgentOf returns the agent whose workspace a directory of that name is, where each subdirectory is one.
