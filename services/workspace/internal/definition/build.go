@@ -19,6 +19,17 @@ type builder struct {
 	view *files.View
 	out  Definition
 	sum  hash.Hash
+	// total is the bytes of items so far.
+	total int
+}
+
+// fits says whether an item of so many bytes has room, and takes it.
+func (b *builder) fits(bytes int) bool {
+	if b.total+bytes > maxTotal {
+		return false
+	}
+	b.total += bytes
+	return true
 }
 
 // Build reads the definition that a view shows.
@@ -144,6 +155,10 @@ func (b *builder) knowledge(ctx context.Context) (err error) {
 	}
 	for _, e := range found {
 		if e.Path.Key() != main && len(b.out.KnowledgeFiles) < maxKnowledge {
+			if !b.fits(len(e.Path.String())) {
+				more = true
+				break
+			}
 			b.out.KnowledgeFiles = append(b.out.KnowledgeFiles, b.note(e, nil))
 		}
 	}
@@ -165,7 +180,7 @@ func (b *builder) skills(ctx context.Context) error {
 		}
 		if parts[2] == "SKILL.md" {
 			mains = append(mains, e)
-		} else if len(others[parts[1]]) < maxSkillFile {
+		} else if len(others[parts[1]]) < maxSkillFile && b.fits(len(parts[2])) {
 			name, _ := fsops.Text(parts[2])
 			others[parts[1]] = append(others[parts[1]], name)
 		}
@@ -229,6 +244,10 @@ func (b *builder) item(ctx context.Context, e files.Entry, id string) (out item,
 		return item{}, false, err
 	}
 	out.entry = b.note(e, data)
+	if !b.fits(len(data)) {
+		b.problem(e, fault{reason: ReasonTooMany, message: "all skills and subagents together hold more than 8 MiB"}, true)
+		return item{}, false, nil
+	}
 	if fsops.IsBinary(data) {
 		b.problem(e, fault{reason: ReasonUnreadable, message: "the file is binary"}, true)
 		return item{}, false, nil

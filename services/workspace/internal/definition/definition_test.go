@@ -186,7 +186,23 @@ func TestBuild(t *testing.T) {
 	if len(changed.Tools) != 2 || changed.Tools[0].Config != nil || changed.Tools[1].Config == nil || changed.AgentConfig["max_steps"] != 7.0 {
 		t.Errorf("tools %+v, settings %v", changed.Tools, changed.AgentConfig)
 	}
-	if again := build(); again.Fingerprint != changed.Fingerprint {
+	for i := range 12 {
+		write("skills/big-"+string(rune('a'+i))+"/SKILL.md", "---\ndescription: big\n---\n"+strings.Repeat("x", 900_000))
+	}
+	big := build()
+	if n := len(big.Skills); n < 9 || n > 10 {
+		t.Errorf("%d skills of 900 kB each beside a small one are used, want as many as fit 8 MiB", n)
+	}
+	left := 0
+	for _, p := range big.Problems {
+		if p.Reason == ReasonTooMany {
+			left++
+		}
+	}
+	if left+len(big.Skills) != 13 {
+		t.Errorf("%d skills are used and %d reported, of 13", len(big.Skills), left)
+	}
+	if again := build(); again.Fingerprint != big.Fingerprint {
 		t.Error("the same definition has two fingerprints")
 	}
 }

@@ -15,6 +15,8 @@ const (
 	maxSkills    = 500
 	maxSkillFile = 500
 	maxSubagents = 200
+	// maxTotal bounds all of it but the three texts, so that the answer fits a message.
+	maxTotal = 8 << 20
 )
 
 // The reasons of gantry.workspace.v1.ErrorReason that problems have.

@@ -79,9 +79,13 @@ func (v *View) seeDir(ctx context.Context, dir fsops.Path) (place, error) {
 	return at, err
 }
 
+// maxPageBytes bounds the paths of a page, so that it fits a message whatever their length.
+const maxPageBytes = 4 << 20
+
 // page collects a page of what passes keep.
 func (m *merge) page(ctx context.Context, size int, request []string, keep func(Entry) bool) (Listing, error) {
 	var out Listing
+	bytes := 0
 	for {
 		e, ok, err := m.next(ctx)
 		if err != nil {
@@ -93,11 +97,12 @@ func (m *merge) page(ctx context.Context, size int, request []string, keep func(
 		if !keep(e) {
 			continue
 		}
-		if len(out.Entries) == size {
-			out.Next = fsops.PageToken(out.Entries[size-1].Path.Key(), request...)
+		if n := len(out.Entries); n == size || bytes > maxPageBytes {
+			out.Next = fsops.PageToken(out.Entries[n-1].Path.Key(), request...)
 			break
 		}
 		out.Entries = append(out.Entries, e)
+		bytes += len(e.Path.String())
 	}
 	out.Warnings = m.warnings
 	return out, nil

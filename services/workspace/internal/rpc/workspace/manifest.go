@@ -13,7 +13,11 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-const maxManifest = 20_000
+const (
+	maxManifest = 20_000
+	// maxManifestBytes bounds the paths, so that the answer fits a message.
+	maxManifestBytes = 8 << 20
+)
 
 var (
 	staticAssets = []string{"/AGENTS.md", "/tools.json", "/knowledge/", "/skills/", "/subagents/"}
@@ -60,8 +64,11 @@ func (s *Server) GetManifest(ctx context.Context, req *workspacev1.GetManifestRe
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	sum := sha256.New()
+	sum, bytes := sha256.New(), 0
 	for _, key := range keys {
+		if bytes += len(key); bytes > maxManifestBytes {
+			return nil, fsops.ErrTooLarge(maxManifestBytes, int64(bytes))
+		}
 		e, err := c.View.Summed(ctx, found[key])
 		if err != nil {
 			if ctx.Err() != nil {
