@@ -165,6 +165,14 @@ func TestGrants(t *testing.T) {
 	if _, err := files.Delete(run, &filesystemv1.DeleteRequest{Path: "skills", Recursive: true}); errdefs.ReasonOf(err) != "READ_ONLY" {
 		t.Errorf("delete the skills: %v", err)
 	}
+	for _, path := range []string{"memory/.provenance/2026-01-01.jsonl", "Memory/.x", "memory/a/../.provenance/f", "memory"} {
+		if err := write(run, path); errdefs.ReasonOf(err) != "READ_ONLY" {
+			t.Errorf("write %s, a record of the memory service, without memory.write: %v", path, err)
+		}
+	}
+	if err := write(with([]string{"fs.read", "fs.write", "memory.write"}, nil), "memory/.provenance/2026-01-01.jsonl"); err != nil {
+		t.Errorf("with memory.write: %v", err)
+	}
 	if err := write(with([]string{"fs.read", "fs.write", "definition.write"}, nil), "AGENTS.md"); err != nil {
 		t.Errorf("with definition.write: %v", err)
 	}

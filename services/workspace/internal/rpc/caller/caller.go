@@ -27,6 +27,7 @@ const (
 	VerbWrite      = "fs.write"
 	VerbDefinition = "definition.write"
 	VerbTemplate   = "template.write"
+	VerbMemory     = "memory.write"
 )
 
 // Resolver makes callers.
@@ -181,7 +182,17 @@ func (c *Caller) MayWrite(p fsops.Path) error {
 	if IsDefinition(p) && !c.Grant.Allows(VerbDefinition) {
 		return fsops.ErrReadOnly(p.String(), VerbDefinition)
 	}
+	if isMemoryRecord(p) && !c.Grant.Allows(VerbMemory) {
+		return fsops.ErrReadOnly(p.String(), VerbMemory)
+	}
 	return nil
+}
+
+// isMemoryRecord says whether a path holds what the memory service knows about facts, beside their text: an agent's file tools may write its
+// memory, and must not be able to forge where a fact comes from.
+func isMemoryRecord(p fsops.Path) bool {
+	names := strings.SplitN(p.Key(), "/", 3)
+	return strings.EqualFold(names[0], "memory") && (len(names) == 1 || strings.HasPrefix(names[1], "."))
 }
 
 // IsDefinition says whether a path belongs to what an agent is: AGENTS.md, tools.json, agent.yaml, subagents/, and skills/ except the drafts. Letter case does not matter,
