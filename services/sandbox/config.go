@@ -26,6 +26,7 @@ type Config struct {
 	IdleTimeout      time.Duration `name:"idle-timeout" help:"How long an unused sandbox is kept before it is saved and taken down." default:"15m"`
 	SnapshotInterval time.Duration `name:"snapshot-interval" help:"How often a changed sandbox is saved while it lives. 0: only when it is taken down." default:"5m"`
 	KeepSnapshots    int           `name:"keep-snapshots" help:"Unpinned snapshots kept for each bucket. 0: all." default:"10"`
+	ReleaseOnStop    bool          `name:"release-on-stop" help:"Save and take down unused sandboxes when the service stops. Otherwise they go on and are adopted by the next start."`
 	Tick             time.Duration `name:"tick" help:"How often leases, idle times and the health of sandboxes are looked at." default:"1s" hidden:""`
 }
 

@@ -83,6 +83,23 @@ func TestIdleSandboxIsSavedAndReleased(t *testing.T) {
 	}
 }
 
+func TestUnusedSandboxesAreTakenDownWithTheServiceWhereAskedFor(t *testing.T) {
+	needNamespace(t)
+	cfg := settings(t)
+	cfg.ReleaseOnStop = true
+	t.Run("until it stops", func(t *testing.T) {
+		output(t, pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{})), as("ana"), "echo kept > f")
+	})
+	if left, err := filepath.Glob(filepath.Join(cfg.Dir, "live", "*", "*")); err != nil || len(left) != 0 {
+		t.Errorf("these went on: %v %v", left, err)
+	}
+	t.Run("with the next start", func(t *testing.T) {
+		if got := output(t, pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{})), as("ana"), "cat f"); got != "kept\n" {
+			t.Errorf("the file holds %q", got)
+		}
+	})
+}
+
 func TestFullMachineIsTypedAndIdleOnesMakeRoom(t *testing.T) {
 	needNamespace(t)
 	cfg := settings(t)

@@ -36,6 +36,7 @@ type Service struct {
 	manager *sandbox.Manager
 	rpc     *rpc.Server
 	lock    *os.File
+	release bool
 }
 
 // New builds the service and takes its directory. Another process that has it is FAILED_PRECONDITION/STATE_IN_USE.
@@ -71,7 +72,7 @@ func New(_ context.Context, cfg Config, deps Deps) (_ *Service, err error) {
 		p = projector.New(workspacepb.NewWorkspaceServiceClient(deps.Workspace), filepath.Join(cfg.Dir, "blobs"))
 	}
 	m := sandbox.NewManager(list, store, p, cfg.settings(), deps.Logger, deps.Now)
-	return &Service{manager: m, rpc: rpc.New(m, deps.Now), lock: lock}, nil
+	return &Service{manager: m, rpc: rpc.New(m, deps.Now), lock: lock, release: cfg.ReleaseOnStop}, nil
 }
 
 // lockDir makes the directory and takes it for this process.
@@ -106,7 +107,11 @@ func (s *Service) Files() fspb.FilesystemServiceServer { return rpc.NewFiles(s.r
 // Start adopts the sandboxes that an earlier process has left, and looks after all of them from then on.
 func (s *Service) Start(ctx context.Context) error { return s.manager.Start(ctx) }
 
-// Stop lets go of the sandboxes, which go on under their supervisors, and of the directory.
+// Stop lets go of the sandboxes, which go on under their supervisors, and of the directory. Where the settings say so, unused ones are saved and taken down.
 func (s *Service) Stop(ctx context.Context) error {
-	return errors.Join(s.manager.Stop(ctx), s.lock.Close())
+	var err error
+	if s.release {
+		err = s.manager.RetireUnused(ctx)
+	}
+	return errors.Join(err, s.manager.Stop(ctx), s.lock.Close())
 }

@@ -98,6 +98,7 @@ func (s *Suite) memory(ctx context.Context) (service, error) {
 func (s *Suite) sandbox(ctx context.Context) (service, error) {
 	cfg := sandbox.DefaultConfig()
 	cfg.Dir = filepath.Join(s.cfg.Data, "sandbox")
+	cfg.ReleaseOnStop = true // who ends a suite on a desk expects nothing to go on
 	return sandbox.New(ctx, cfg, sandbox.Deps{Workspace: s.conns[Workspace], Logger: s.log})
 }
 

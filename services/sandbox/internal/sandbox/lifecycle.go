@@ -129,6 +129,17 @@ func (m *Manager) retire(ctx context.Context, l *Live) error {
 	return m.takeDown(ctx, l, l.Caps.Snapshots && l.dirty)
 }
 
+// RetireUnused saves and takes down every sandbox that nobody holds and in which nothing runs. The others stay.
+func (m *Manager) RetireUnused(ctx context.Context) error {
+	var errs []error
+	for _, l := range m.all() {
+		if running, err := l.Instance.Alive(ctx); err == nil && running == 0 {
+			errs = append(errs, m.retire(ctx, l))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // takeDown ends a sandbox. The caller holds mu, which is given away.
 func (m *Manager) takeDown(ctx context.Context, l *Live, save bool) error {
 	before := l.state
