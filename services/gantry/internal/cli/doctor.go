@@ -167,8 +167,11 @@ func drivers(ctx context.Context, clients *Clients) ([]Finding, error) {
 		out = append(out, f)
 		for _, feature := range d.GetFeatures() {
 			f := Finding{Area: "sandbox", Name: d.GetDriver() + ": " + feature.GetName(), OK: feature.GetAvailable(), Detail: feature.GetDetail()}
-			if feature.GetRequired() {
+			// One driver that works is enough: what another one lacks is no fault of the machine.
+			if feature.GetRequired() && got.GetDefaultDriver() == "" {
 				f.Fix = feature.GetFix()
+			} else if !f.OK && feature.GetFix() != "" {
+				f.Detail += " (" + feature.GetFix() + ")"
 			}
 			out = append(out, f)
 		}
