@@ -21,6 +21,7 @@ import (
 
 	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
+	"github.com/gantry-agents/gantry/services/orchestrator/orchestratortest"
 )
 
 func main() {
@@ -61,7 +62,15 @@ func run(ctx context.Context, only string, write bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cluster, err := procs.Start(ctx, procs.Config{Dir: dir, Model: "offline", Workspaces: filepath.Join(root, "examples")})
+	// The orchestrator's suite needs a model that says what the suite's script says.
+	script := filepath.Join(dir, "script.yaml")
+	if err := os.WriteFile(script, []byte(orchestratortest.Script), 0o644); err != nil {
+		return err
+	}
+	cluster, err := procs.Start(ctx, procs.Config{
+		Dir: dir, Model: "scripted:script", Workspaces: filepath.Join(root, "examples"),
+		Args: map[string][]string{procs.Orchestrator: {"--model-script=" + script, "--ollama-url=none", "--model-attempts=2"}},
+	})
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,7 @@ func probeAll(ctx context.Context, cluster *procs.Cluster) ([]string, error) {
 		wait  sync.WaitGroup
 	)
 	slots := make(chan struct{}, probes)
+	seen := map[protoreflect.FullName]bool{}
 	for _, process := range procs.Names {
 		conn := cluster.Conn(process)
 		services, err := served(ctx, conn)
@@ -93,6 +94,7 @@ func probeAll(ctx context.Context, cluster *procs.Cluster) ([]string, error) {
 			return nil, fmt.Errorf("reflection of %s: %w", process, err)
 		}
 		for _, service := range services {
+			seen[service.FullName()] = true
 			methods := service.Methods()
 			for i := range methods.Len() {
 				method := methods.Get(i)
@@ -109,8 +111,27 @@ func probeAll(ctx context.Context, cluster *procs.Cluster) ([]string, error) {
 		}
 	}
 	wait.Wait()
+	lines = append(lines, called(seen)...)
 	slices.Sort(lines)
 	return lines, errors.Join(errs...)
+}
+
+// called lists the RPCs of contracts that no process serves: Gantry calls them, and others implement them.
+func called(served map[protoreflect.FullName]bool) []string {
+	var lines []string
+	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			if !strings.HasPrefix(string(service.FullName()), "gantry.") || served[service.FullName()] {
+				continue
+			}
+			for j := range service.Methods().Len() {
+				lines = append(lines, fmt.Sprintf("%-12s %s/%s called by Gantry, served by others", "-", service.FullName(), service.Methods().Get(j).Name()))
+			}
+		}
+		return true
+	})
+	return lines
 }
 
 // served lists Gantry's services of a server, by reflection.
