@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+// Append implements [files.Tx].
+func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
+	n, err := t.existing(ctx, f.Path)
+	if err != nil {
+		return files.Node{}, err
+	}
+	data, err := stagedBytes(ctx, t, f.Content)
+	if err != nil {
+		return files.Node{}, err
+	}
+	id := contentID(n)
+	var state []byte
+	if err := t.q.Query(ctx, `SELECT hash_state FROM contents WHERE id = ?1`, func(row Row) error { return row.Scan(&state) }, id); err != nil {
+		return files.Node{}, err
+	}
+	h := sha256.New()
+	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
+		return files.Node{}, fmt.Errorf("the state of the hash of content %d: %w", id, err)
+	}
+	h.Write(data)
+	if err := t.addBytes(ctx, id, n.Size, data); err != nil {
+		return files.Node{}, err
+	}
+	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, id, hashState(h)); err != nil {
+		return files.Node{}, err
+	}
+	t.usage.Bytes += int64(len(data))
+	n.Size, n.SHA256 = n.Size+int64(len(data)), hex.EncodeToString(h.Sum(nil))
+	n.Revision, n.Author, n.ModTime = t.newRevision(), f.Author, t.now.UTC().Truncate(time.Microsecond)
+	return n, t.write(ctx, n, id)
+}
+
+// addBytes adds to the last chunk while that is small, else makes new ones. Either costs the same at any size of file.
+func (t *tx) addBytes(ctx context.Context, id, size int64, data []byte) error {
+	if len(data) < appendBytes {
+		added, err := t.q.Exec(ctx, `UPDATE chunks SET data = `+t.store.db.Dialect().Joined("data", "?2")+` WHERE content_id = ?1
+			AND start = (SELECT max(start) FROM chunks WHERE content_id = ?1) AND length(data) < ?3`, id, data, appendBytes)
+		if err != nil || added > 0 {
+			return err
+		}
+	}
+	for len(data) > 0 {
+		part := data[:min(len(data), chunkBytes)]
+		if _, err := t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, id, size, part); err != nil {
+			return err
+		}
+		size, data = size+int64(len(part)), data[len(part):]
+	}
+	return nil
+}
+
+// stagedBytes returns staged content that is to be appended. Appends are bounded by the size of a message, so they fit into memory.
+func stagedBytes(ctx context.Context, t *tx, from files.Staged) ([]byte, error) {
+	s, ok := from.(*staged)
+	if !ok || s.store != t.store {
+		return nil, errors.New("content was staged in another store")
+	}
+	if s.id == 0 {
+		return s.data, nil
+	}
+	data := make([]byte, 0, s.size)
+	err := t.q.Query(ctx, `SELECT data FROM chunks WHERE content_id = ?1 ORDER BY start`, func(row Row) error {
+		var part []byte
+		err := row.Scan(&part)
+		data = append(data, part...)
+		return err
+	}, s.id)
+	return data, err
+}
+
+// Remove implements [files.Tx].
+func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
+	n, err := t.existing(ctx, p)
+	if err != nil {
+		return err
+	}
+	t.usage.Bytes -= n.Size
+	t.usage.Files--
+	if err := t.loosen(ctx, n); err != nil {
+		return err
+	}
+	return t.take(ctx, p)
+}
+
+// take removes the row of a file, and those of directories above that have nothing left.
+func (t *tx) take(ctx context.Context, p fsops.Path) error {
+	if _, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key()); err != nil {
+		return err
+	}
+	for dir := p.Parent(); !dir.IsRoot(); dir = dir.Parent() {
+		n, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2
+			AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.space_id = ?1 AND c.parent_hash = ?3 AND c.parent = ?2)`, t.id, dir.Key(), hashOf(dir.Key()))
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rename implements [files.Tx].
+func (t *tx) Rename(ctx context.Context, from, to fsops.Path, author string) (files.Node, error) {
+	if err := t.fits(to); err != nil {
+		return files.Node{}, err
+	}
+	n, err := t.existing(ctx, from)
+	if err != nil {
+		return files.Node{}, err
+	}
+	if from.Key() != to.Key() {
+		target, err := t.one(ctx, to)
+		if err != nil {
+			return files.Node{}, err
+		}
+		if target.Exists() {
+			if err := t.Remove(ctx, to); err != nil {
+				return files.Node{}, err
+			}
+		}
+	}
+	id := contentID(n)
+	n.Path, n.Revision, n.Author = to, t.newRevision(), author
+	if err := t.take(ctx, from); err != nil {
+		return files.Node{}, err
+	}
+	if err := t.addDirs(ctx, to); err != nil {
+		return files.Node{}, err
+	}
+	return n, t.write(ctx, n, id)
+}
+
+// SetWhiteout implements [files.Tx].
+func (t *tx) SetWhiteout(ctx context.Context, p fsops.Path) error {
+	n, err := t.q.Exec(ctx, `INSERT INTO whiteouts (space_id, key) VALUES (?1, ?2) ON CONFLICT (space_id, key) DO NOTHING`, t.id, p.Key())
+	t.usage.Whiteouts += n
+	return err
+}
+
+// ClearWhiteout implements [files.Tx].
+func (t *tx) ClearWhiteout(ctx context.Context, p fsops.Path) error {
+	n, err := t.q.Exec(ctx, `DELETE FROM whiteouts WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
+	t.usage.Whiteouts -= n
+	return err
+}
+
+// Log implements [files.Tx].
+func (t *tx) Log(ctx context.Context, c files.Change) error {
+	t.seq++
+	_, err := t.q.Exec(ctx, `INSERT INTO changes (space_id, seq, kind, path, from_path, revision, time, author) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+		t.id, t.seq, int64(c.Kind), c.Path.String(), c.From.String(), c.Revision, t.now.UnixMicro(), c.Author)
+	return err
+}
+
+// Usage implements [files.Tx].
+func (t *tx) Usage(context.Context) (files.Usage, error) { return t.usage, nil }
+
+// fits refuses a path that the database can't index.
+func (t *tx) fits(p fsops.Path) error {
+	if limit := t.store.db.Dialect().MaxKeyBytes; limit > 0 && len(p.Key()) > limit {
+		return fsops.ErrNameUnsupported(p.String(), "this store holds paths of at most "+strconv.Itoa(limit)+" bytes")
+	}
+	if _, changed := fsops.Text(p.String()); changed {
+		return fsops.ErrNameUnsupported(p.String(), "this store holds names in UTF-8 only")
+	}
+	return nil
+}
+
+func (t *tx) one(ctx context.Context, p fsops.Path) (files.Node, error) {
+	nodes, err := t.Get(ctx, p)
+	if err != nil {
+		return files.Node{}, err
+	}
+	return nodes[0], nil
+}
+
+// existing returns a file that must be there.
+func (t *tx) existing(ctx context.Context, p fsops.Path) (files.Node, error) {
+	n, err := t.one(ctx, p)
+	if err == nil && n.Kind != files.KindFile {
+		err = errdefs.New(errdefs.ErrNotFound, fsops.Domain, fsops.ReasonPathNotFound, "the space has no such file").With("path", p.String())
+	}
+	return n, err
+}
