@@ -59,6 +59,9 @@ type Service interface {
 	Stop(ctx context.Context) error
 }
 
+// Drainer is a service whose calls may wait for something to happen. Drain makes them answer with what there is; it is called before the server stops.
+type Drainer interface{ Drain() }
+
 // Env is what a service gets from its surroundings.
 type Env struct {
 	// Logger writes the log.
@@ -191,6 +194,10 @@ func serve[C any](ctx context.Context, spec Spec[C], common Common, cfg C, w io.
 	var parts lifecycle.Group
 	parts.Add(lifecycle.Part{Name: spec.Name, Start: service.Start, Stop: service.Stop, StopTimeout: common.Server.ShutdownTimeout})
 	parts.Add(lifecycle.Part{Name: "server", Start: grpcServer.Start, Stop: grpcServer.Stop, StopTimeout: common.Server.ShutdownTimeout + obsTimeout})
+	if d, ok := service.(Drainer); ok {
+		// Added last, so stopped first: the server waits for its calls, and some calls wait for the service.
+		parts.Add(lifecycle.Part{Name: "drain", Stop: func(context.Context) error { d.Drain(); return nil }})
+	}
 	debug := newDebugServer(common.Debug, o, grpcServer)
 	parts.Add(lifecycle.Part{Name: "debug", Start: debug.Start, Stop: debug.Stop})
 	if err := parts.Start(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/gantry-agents/gantry/libs/lifecycle"
+	"github.com/gantry-agents/gantry/libs/run"
 	"github.com/gantry-agents/gantry/services/gateway"
 	"github.com/gantry-agents/gantry/services/memory"
 	"github.com/gantry-agents/gantry/services/orchestrator"
@@ -29,6 +30,7 @@ type service interface {
 // build makes the services that are not replaced, in the order of who calls whom: each starts after those that it calls.
 func (s *Suite) build(ctx context.Context, opts Options) error {
 	var public []func(grpc.ServiceRegistrar)
+	var drainers []run.Drainer
 	for _, make := range []struct {
 		name  string
 		build func(context.Context) (service, error)
@@ -53,11 +55,23 @@ func (s *Suite) build(ctx context.Context, opts Options) error {
 			return err
 		}
 		public = append(public, make.offer(svc))
+		if d, ok := svc.(run.Drainer); ok {
+			drainers = append(drainers, d)
+		}
 	}
-	if opts.Private {
+	if !opts.Private {
+		if err := s.offer(ctx, public); err != nil {
+			return err
+		}
+	}
+	// Added last, so stopped first: servers wait for their calls, and some calls wait for the services.
+	s.parts.Add(lifecycle.Part{Name: "drain", Stop: func(context.Context) error {
+		for _, d := range drainers {
+			d.Drain()
+		}
 		return nil
-	}
-	return s.offer(ctx, public)
+	}})
+	return nil
 }
 
 func everything(svc service) func(grpc.ServiceRegistrar) { return svc.Register }
