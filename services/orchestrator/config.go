@@ -38,6 +38,7 @@ type Config struct {
 	MaxThreadsPerUser int           `name:"max-threads-per-user" help:"Of those, threads of one user with one agent." default:"100"`
 	MaxQueue          int           `name:"max-queue" help:"Inputs that may wait on one thread." default:"32"`
 	MaxTasks          int           `name:"max-tasks" help:"Child runs that this replica works on at once." default:"64"`
+	Tenants           []string      `name:"tenants" help:"Tenants whose tasks this replica looks for from its start; others follow when it meets them." default:"default"`
 	ParallelTools     int           `name:"parallel-tools" help:"Calls of one step that run at once." default:"16"`
 	InteractionLife   time.Duration `name:"interaction-life" help:"How long a question or an approval waits for an answer. 0: for ever." default:"168h"`
 	LocalShell        bool          `name:"local-shell" help:"Allow agents the mode local + shell: commands of the model on this host, without isolation."`
@@ -52,7 +53,7 @@ func DefaultConfig() Config {
 	return Config{
 		Workspace: "127.0.0.1:7402", Memory: "127.0.0.1:7403", Sandbox: "127.0.0.1:7404", Tasks: "127.0.0.1:7405",
 		ModelAttempts: 3, ModelFirst: 3 * time.Minute, ModelIdle: time.Minute, ModelTotal: 15 * time.Minute,
-		MaxThreads: 1000, MaxThreadsPerUser: 100, MaxQueue: 32, MaxTasks: 64, ParallelTools: 16, InteractionLife: 168 * time.Hour, DrainTimeout: 8 * time.Second,
+		MaxThreads: 1000, MaxThreadsPerUser: 100, MaxQueue: 32, MaxTasks: 64, Tenants: []string{"default"}, ParallelTools: 16, InteractionLife: 168 * time.Hour, DrainTimeout: 8 * time.Second,
 	}
 }
 

@@ -144,11 +144,17 @@ func build(cfg Config, deps Deps) *Service {
 func (s *Service) run(deps Deps, services kit.Services, kits *kit.Kits, issuer *credential.Issuer) {
 	cfg := s.cfg
 	owner := journal.NewOwner(services.Threads, journal.Config{Replica: cfg.replica(), Address: cfg.Advertise, Log: deps.Logger})
+	var tasks *worker.Worker
 	runs := run.NewManager(run.Config{
 		MaxThreads: cfg.MaxThreads, MaxThreadsPerUser: cfg.MaxThreadsPerUser, MaxQueue: cfg.MaxQueue, ParallelTools: cfg.ParallelTools,
 		InteractionLife: cfg.InteractionLife, ModelRetry: cfg.retry(), ModelTimeouts: cfg.timeouts(), Prices: deps.Prices,
 	}, run.Deps{
 		Owner: owner, Threads: services.Threads, Files: services.Files, Tasks: services.Tasks, Kits: kits, Models: s.models, Issuer: issuer, Log: deps.Logger, Now: deps.Clock,
+		Tenant: func(tenant string) {
+			if tasks != nil {
+				tasks.Meet(tenant)
+			}
+		},
 	})
 	s.rpc = rpc.New(rpc.Deps{
 		Runs: runs, Kits: kits, Loader: services.Loader, Models: s.models, Threads: services.Threads, Workspace: workspacev1.NewWorkspaceServiceClient(deps.Workspace), Files: services.Files,
@@ -158,8 +164,8 @@ func (s *Service) run(deps Deps, services kit.Services, kits *kit.Kits, issuer *
 	s.parts.Add(lifecycle.Part{Name: "owner", Start: owner.Start, Stop: owner.Stop})
 	s.parts.Add(lifecycle.Part{Name: "runs", Start: runs.Start, Stop: runs.Stop, StopTimeout: cfg.DrainTimeout})
 	if services.Tasks != nil {
-		w := worker.New(worker.Config{Replica: cfg.replica(), MaxTasks: cfg.MaxTasks, Outgoing: func(ctx context.Context) context.Context { return ctx }, Log: deps.Logger}, services.Tasks, services.Threads, runs)
-		s.parts.Add(lifecycle.Part{Name: "worker", Start: w.Start, Stop: w.Stop})
+		tasks = worker.New(worker.Config{Replica: cfg.replica(), MaxTasks: cfg.MaxTasks, Tenants: cfg.Tenants, Log: deps.Logger}, services.Tasks, services.Threads, runs)
+		s.parts.Add(lifecycle.Part{Name: "worker", Start: tasks.Start, Stop: tasks.Stop})
 	}
 }
 

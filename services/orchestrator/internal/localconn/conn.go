@@ -106,7 +106,11 @@ func (c client) RecvMsg(m any) error {
 	case msg := <-c.p.down:
 		return copyInto(m, msg)
 	case <-c.p.ctx.Done():
-		return context.Cause(c.p.ctx)
+		select {
+		case <-c.p.done: // it had ended before; the end is told as often as it is asked for
+		default:
+			return context.Cause(c.p.ctx)
+		}
 	case <-c.p.done:
 	}
 	if c.p.err != nil {

@@ -56,6 +56,8 @@ type Deps struct {
 	Issuer *credential.Issuer
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Tenant is told of the tenant of each thread that this replica works on; it returns at once. Nil: nobody is.
+	Tenant func(tenant string)
 }
 
 // Manager keeps the actors of this replica.
@@ -70,6 +72,7 @@ type Manager struct {
 	issuer  *credential.Issuer
 	log     *slog.Logger
 	now     func() time.Time
+	tenant  func(string)
 
 	// work holds every goroutine that works for an actor.
 	work sync.WaitGroup
@@ -109,6 +112,9 @@ func NewManager(cfg Config, deps Deps) *Manager {
 	m := &Manager{
 		cfg: cfg, owner: deps.Owner, threads: deps.Threads, files: deps.Files, tasks: deps.Tasks, kits: deps.Kits, models: deps.Models, issuer: deps.Issuer, log: deps.Log, now: deps.Now,
 		drain: make(chan struct{}), slots: map[identity.Thread]*slot{}, changed: make(chan struct{}), attributes: map[string]map[string]string{}, ended: map[string]*orchestratorv1.Run{},
+	}
+	if m.tenant = deps.Tenant; m.tenant == nil {
+		m.tenant = func(string) {}
 	}
 	m.quit, m.halt = context.WithCancelCause(context.Background())
 	return m
@@ -172,6 +178,7 @@ func (m *Manager) slotOf(key identity.Thread, claimed *journal.Thread, fence boo
 		poke(s.nudge)
 		return s
 	}
+	m.tenant(key.Tenant)
 	s := &slot{nudge: make(chan struct{}, 1), tried: make(chan struct{}), fence: fence}
 	m.slots[key] = s
 	m.work.Go(func() { m.keep(key, s, claimed) })

@@ -176,7 +176,7 @@ func (w *Worker) fail(j *job, reason, message string, retry bool, text string) {
 // call reports until there is an answer: a report is idempotent under the lease.
 func (w *Worker) call(j *job, what string, do func(context.Context) error) {
 	for j.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(w.cfg.Outgoing(j.ctx), lease)
+		ctx, cancel := context.WithTimeout(of(j.ctx, j.task.GetIdentity().GetTenant()), lease)
 		err := do(ctx)
 		cancel()
 		if err == nil || !errors.Is(err, errdefs.ErrUnavailable) && !errors.Is(err, errdefs.ErrDeadlineExceeded) {

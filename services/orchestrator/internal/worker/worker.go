@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	taskv1 "github.com/gantry-agents/gantry/gen/gantry/task/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/run"
 )
 
@@ -34,10 +37,13 @@ type Config struct {
 	Replica string
 	// MaxTasks bounds the tasks that are worked on at once.
 	MaxTasks int
-	// Outgoing prepares the context of calls that no user's identity stands behind.
-	Outgoing func(context.Context) context.Context
-	Log      *slog.Logger
+	// Tenants are those whose tasks are looked for from the start; others follow when this replica meets them. See [Worker.Meet].
+	Tenants []string
+	Log     *slog.Logger
 }
+
+// maxTenants bounds the tenants that one replica looks for tasks of: each costs a waiting call.
+const maxTenants = 1024
 
 // Worker leases tasks and runs them.
 type Worker struct {
@@ -51,9 +57,12 @@ type Worker struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu   sync.Mutex
-	held map[string]*job
-	room chan struct{}
+	mu      sync.Mutex
+	started bool
+	tenants map[string]bool
+	held    map[string]*job
+	// freed is closed and replaced when a job ends.
+	freed chan struct{}
 }
 
 // job is one task that this worker holds.
@@ -72,54 +81,86 @@ type job struct {
 func New(cfg Config, tasks taskv1.TaskServiceClient, threads threadv1.ThreadServiceClient, runs *run.Manager) *Worker {
 	var random [8]byte
 	rand.Read(random[:])
-	w := &Worker{cfg: cfg, id: cfg.Replica + "/" + hex.EncodeToString(random[:]), tasks: tasks, threads: threads, runs: runs, held: map[string]*job{}, room: make(chan struct{}, 1)}
+	w := &Worker{cfg: cfg, id: cfg.Replica + "/" + hex.EncodeToString(random[:]), tasks: tasks, threads: threads, runs: runs, held: map[string]*job{}, tenants: map[string]bool{}, freed: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w
 }
 
 // Start begins to look for tasks.
 func (w *Worker) Start(context.Context) error {
-	w.work.Go(w.lease)
+	w.mu.Lock()
+	w.started = true
+	met := w.tenants
+	w.tenants = map[string]bool{}
+	w.mu.Unlock()
+	for tenant := range met {
+		w.Meet(tenant)
+	}
+	for _, tenant := range w.cfg.Tenants {
+		w.Meet(tenant)
+	}
 	w.work.Go(w.renew)
 	return nil
 }
 
-// Stop gives every lease back, so that another worker goes on at once.
-func (w *Worker) Stop(ctx context.Context) error {
-	w.stop()
-	w.work.Wait()
+// Meet makes the worker look for tasks of a tenant: leases are by tenant, and a task is made by a run of its tenant, which some replica has met. It returns at once.
+func (w *Worker) Meet(tenant string) {
 	w.mu.Lock()
-	beats := make([]*taskv1.Heartbeat, 0, len(w.held))
-	for id, j := range w.held {
-		beats = append(beats, &taskv1.Heartbeat{TaskId: id, FencingToken: j.task.GetLease().GetFencingToken(), Release: true})
+	defer w.mu.Unlock()
+	if w.tenants[tenant] || len(w.tenants) >= maxTenants || w.ctx.Err() != nil {
+		return
 	}
-	w.mu.Unlock()
-	if len(beats) == 0 {
-		return nil
+	w.tenants[tenant] = true
+	if w.started {
+		w.work.Go(func() { w.lease(tenant) })
 	}
-	_, err := w.tasks.HeartbeatTasks(w.cfg.Outgoing(ctx), &taskv1.HeartbeatTasksRequest{WorkerId: w.id, Heartbeats: beats})
-	return err
 }
 
-// lease looks for tasks as long as there is room.
-func (w *Worker) lease() {
+// of is the context of the worker's own calls for a tenant.
+func of(ctx context.Context, tenant string) context.Context {
+	return identity.NewContext(ctx, identity.Identity{Tenant: tenant, Agent: identity.DefaultAgent})
+}
+
+// Stop gives every lease back, so that another worker goes on at once.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mu.Lock() // whoever meets a tenant just now has begun to look, or will not
+	w.stop()
+	w.mu.Unlock()
+	w.work.Wait()
+	w.mu.Lock()
+	byTenant := map[string][]*taskv1.Heartbeat{}
+	for id, j := range w.held {
+		tenant := j.task.GetIdentity().GetTenant()
+		byTenant[tenant] = append(byTenant[tenant], &taskv1.Heartbeat{TaskId: id, FencingToken: j.task.GetLease().GetFencingToken(), Release: true})
+	}
+	w.mu.Unlock()
+	var errs []error
+	for tenant, beats := range byTenant {
+		_, err := w.tasks.HeartbeatTasks(of(ctx, tenant), &taskv1.HeartbeatTasksRequest{WorkerId: w.id, Heartbeats: beats})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// lease looks for tasks of a tenant as long as there is room.
+func (w *Worker) lease(tenant string) {
 	for w.ctx.Err() == nil {
 		w.mu.Lock()
-		room := w.cfg.MaxTasks - len(w.held)
+		room, freed := w.cfg.MaxTasks-len(w.held), w.freed
 		w.mu.Unlock()
 		if room <= 0 {
 			select {
-			case <-w.room:
+			case <-freed:
 			case <-w.ctx.Done():
 			}
 			continue
 		}
-		resp, err := w.tasks.LeaseTasks(w.cfg.Outgoing(w.ctx), &taskv1.LeaseTasksRequest{
+		resp, err := w.tasks.LeaseTasks(of(w.ctx, tenant), &taskv1.LeaseTasksRequest{
 			WorkerId: w.id, Queue: Queue, MaxTasks: int32(min(room, 16)), LeaseDuration: durationpb.New(lease), MaxWait: durationpb.New(poll),
 		})
 		if err != nil {
 			if w.ctx.Err() == nil {
-				w.cfg.Log.Warn("looking for tasks failed", "error", err)
+				w.cfg.Log.Warn("looking for tasks failed", "tenant", tenant, "error", err)
 			}
 			w.sleep(pause)
 			continue
@@ -155,11 +196,9 @@ func (w *Worker) begin(t *taskv1.Task) {
 		if w.held[t.GetId()] == j {
 			delete(w.held, t.GetId())
 		}
+		close(w.freed)
+		w.freed = make(chan struct{})
 		w.mu.Unlock()
-		select {
-		case w.room <- struct{}{}:
-		default:
-		}
 	})
 }
 
@@ -180,23 +219,30 @@ func (w *Worker) renew() {
 func (w *Worker) beat() {
 	w.mu.Lock()
 	jobs := make(map[string]*job, len(w.held))
-	var beats []*taskv1.Heartbeat
+	byTenant := map[string][]*taskv1.Heartbeat{}
 	for id, j := range w.held {
 		jobs[id] = j
-		if len(beats) < 256 {
-			beats = append(beats, &taskv1.Heartbeat{TaskId: id, FencingToken: j.task.GetLease().GetFencingToken()})
-		}
+		tenant := j.task.GetIdentity().GetTenant()
+		byTenant[tenant] = append(byTenant[tenant], &taskv1.Heartbeat{TaskId: id, FencingToken: j.task.GetLease().GetFencingToken()})
 	}
 	w.mu.Unlock()
-	if len(beats) == 0 {
-		return
+	for tenant, beats := range byTenant {
+		for part := range slices.Chunk(beats, maxBeats) {
+			w.renewPart(tenant, part, jobs)
+		}
 	}
-	ctx, cancel := context.WithTimeout(w.cfg.Outgoing(w.ctx), lease)
+}
+
+// maxBeats is how many leases one call renews.
+const maxBeats = 256
+
+func (w *Worker) renewPart(tenant string, beats []*taskv1.Heartbeat, jobs map[string]*job) {
+	ctx, cancel := context.WithTimeout(of(w.ctx, tenant), lease)
 	defer cancel()
 	resp, err := w.tasks.HeartbeatTasks(ctx, &taskv1.HeartbeatTasksRequest{WorkerId: w.id, Heartbeats: beats})
 	if err != nil {
 		if w.ctx.Err() == nil {
-			w.cfg.Log.Warn("leases of tasks could not be renewed", "error", err)
+			w.cfg.Log.Warn("leases of tasks could not be renewed", "tenant", tenant, "error", err)
 		}
 		return
 	}

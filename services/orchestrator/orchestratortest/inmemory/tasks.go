@@ -85,13 +85,14 @@ func scopeOf(s identity.Scope) commonv1.Scope {
 
 func (s *Tasks) LeaseTasks(ctx context.Context, req *taskv1.LeaseTasksRequest) (*taskv1.LeaseTasksResponse, error) {
 	deadline := time.Now().Add(req.GetMaxWait().AsDuration())
+	who, _ := identity.FromContext(ctx)
 	for {
 		s.mu.Lock()
 		resp := &taskv1.LeaseTasksResponse{}
 		for _, id := range s.order {
 			t := s.tasks[id]
 			lost := t.GetState() == taskv1.TaskState_TASK_STATE_RUNNING && time.Now().After(s.expiry[id])
-			if t.GetQueue() == req.GetQueue() && (t.GetState() == taskv1.TaskState_TASK_STATE_PENDING || lost) && len(resp.Tasks) < int(max(req.GetMaxTasks(), 1)) {
+			if t.GetIdentity().GetTenant() == who.Tenant && t.GetQueue() == req.GetQueue() && (t.GetState() == taskv1.TaskState_TASK_STATE_PENDING || lost) && len(resp.Tasks) < int(max(req.GetMaxTasks(), 1)) {
 				s.token++
 				t.State, t.Attempts = taskv1.TaskState_TASK_STATE_RUNNING, t.Attempts+1
 				t.Lease = &taskv1.Lease{WorkerId: req.GetWorkerId(), FencingToken: s.token, Duration: req.GetLeaseDuration(), Resumed: lost}
