@@ -4,6 +4,7 @@
 #
 #   deploy/scripts/image.sh [SERVICE…]     default: all services
 #   GANTRY_TAG=v1 deploy/scripts/image.sh  default tag: dev
+#   GANTRY_IMAGE_BIN=bin                   take the programs of this folder, which must be static, and build none
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,9 +26,17 @@ context=bin/image
 rm -rf "$context"
 mkdir -p "$context/certs" "$context/empty"
 cp -L "$certs" "$context/certs/ca-certificates.crt"
-packages=()
-for s in "${services[@]}"; do packages+=("./services/$s/cmd/$s"); done
-CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags='-s -w' -o "$context/" "${packages[@]}"
+if [[ -n "${GANTRY_IMAGE_BIN:-}" ]]; then
+	for s in "${services[@]}"; do
+		[[ -x "$GANTRY_IMAGE_BIN/$s" ]] || fail "$GANTRY_IMAGE_BIN/$s is missing (make build)"
+		! ldd "$GANTRY_IMAGE_BIN/$s" >/dev/null 2>&1 || fail "$GANTRY_IMAGE_BIN/$s is not static: make build makes static ones"
+		ln -f "$GANTRY_IMAGE_BIN/$s" "$context/$s" 2>/dev/null || cp "$GANTRY_IMAGE_BIN/$s" "$context/$s"
+	done
+else
+	packages=()
+	for s in "${services[@]}"; do packages+=("./services/$s/cmd/$s"); done
+	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags='-s -w' -o "$context/" "${packages[@]}"
+fi
 for s in "${services[@]}"; do
 	user=65532:65532
 	[[ "$s" != sandbox ]] || user=0:0
