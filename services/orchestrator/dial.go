@@ -2,11 +2,19 @@ package orchestrator
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/gantry-agents/gantry/libs/access"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 )
+
+// Carry returns the connection as one whose calls carry a capability for the identity of their context, for a service in the same process that calls another one on
+// behalf of stored identities, as the task service does when it delivers a result. Without a minter it is the connection as it is.
+func Carry(conn grpc.ClientConnInterface, minter *access.Minter) grpc.ClientConnInterface {
+	return credential.Conn(conn, credential.NewIssuer(minter, time.Now))
+}
 
 // Dial connects to the services that the settings name, and reads the key of capabilities. Who gave the function closes the connections.
 func Dial(cfg Config, dial func(address string) (*grpc.ClientConn, error)) (Deps, error) {
