@@ -25,6 +25,8 @@ import (
 type Profile struct {
 	// Layers: files of a stored template are seen under those of the bucket. The suite writes the template with the verb template.write.
 	Layers bool
+	// SomeLayers: some paths have layers and others have not, as under a router. The case about layers is left out.
+	SomeLayers bool
 	// History: revisions are kept, listed and restored.
 	History bool
 	// Watch: changes are streamed, with a cursor that survives restarts.
@@ -35,6 +37,8 @@ type Profile struct {
 	ArbitraryNames bool
 	// EmptyDirectories: a directory may stay when the last file in it is gone.
 	EmptyDirectories bool
+	// UsageInBlocks: GetUsage counts what the disk gives, blocks and directories, not the bytes of the files.
+	UsageInBlocks bool
 	// SkipModes: permission bits are not kept.
 	SkipModes bool
 	// Shared says that identities do not select buckets of their own: the cases about isolation are left out.

@@ -160,6 +160,9 @@ func watch(u *user) {
 }
 
 func layers(u *user) {
+	if u.has.SomeLayers {
+		return
+	}
 	template := filesystemv1.Layer_LAYER_TEMPLATE
 	if !u.has.Layers {
 		_, err := u.client.Write(u.ctx, &filesystemv1.WriteRequest{Path: u.at("knowledge/a.md"), Layer: template})

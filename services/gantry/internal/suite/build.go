@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/gantry-agents/gantry/libs/access"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/libs/lifecycle"
 	"github.com/gantry-agents/gantry/libs/run"
 	"github.com/gantry-agents/gantry/services/gateway"
@@ -119,7 +121,16 @@ func (s *Suite) sandbox(ctx context.Context) (service, error) {
 func (s *Suite) task(ctx context.Context) (service, error) {
 	cfg := task.DefaultConfig()
 	cfg.Database = filepath.Join(s.cfg.Data, "task", "tasks.db")
-	return task.New(ctx, cfg, task.Deps{Threads: s.conns[Workspace], Logger: s.log})
+	return task.New(ctx, cfg, task.Deps{Threads: s.conns[Workspace], Token: s.courierToken, Logger: s.log})
+}
+
+// courierToken is the credential with which the task service delivers a result into a thread, which no user stands behind.
+func (s *Suite) courierToken(ctx context.Context, tenant string) (string, error) {
+	id, _ := identity.FromContext(ctx) // that of the thread
+	token, _, err := s.minter.Mint(access.Capability{
+		Identity: id, Bucket: identity.Bucket{Tenant: tenant, Scope: identity.ScopeGlobal}, Verbs: []string{"thread.write"},
+	})
+	return token, err
 }
 
 func (s *Suite) orchestrator(ctx context.Context) (service, error) {

@@ -66,9 +66,34 @@ func (r *Router) DiffRevisions(ctx context.Context, req *fsv1.DiffRevisionsReque
 	return forward(ctx, r, req, fsv1.FilesystemServiceClient.DiffRevisions)
 }
 
-// GetUsage tells the usage of the bucket; what is inside a sandbox counts against the sandbox.
+// GetUsage adds up what the bucket holds in both trees, and what it may hold.
 func (r *Router) GetUsage(ctx context.Context, req *fsv1.GetUsageRequest) (*fsv1.GetUsageResponse, error) {
-	return r.workspace.GetUsage(ctx, req)
+	got, err := r.workspace.GetUsage(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	mode, err := r.mode(ctx)
+	if err != nil || mode == Store {
+		return got, err
+	}
+	inside, err := r.sandbox.GetUsage(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	a, b := got.GetUsage(), inside.GetUsage()
+	return &fsv1.GetUsageResponse{Usage: &fsv1.Usage{
+		UsedBytes: a.GetUsedBytes() + b.GetUsedBytes(), UsedFiles: a.GetUsedFiles() + b.GetUsedFiles(),
+		LimitBytes: bound(a.GetLimitBytes(), b.GetLimitBytes()), LimitFiles: bound(a.GetLimitFiles(), b.GetLimitFiles()),
+		LimitFileBytes: max(a.GetLimitFileBytes(), b.GetLimitFileBytes()),
+	}}, nil
+}
+
+// bound adds two limits; no limit on either side is no limit.
+func bound(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return a + b
 }
 
 // ApplyChanges applies a set within one tree. A set over both can't be atomic and is refused.
@@ -150,8 +175,13 @@ func (r *Router) Download(req *fsv1.DownloadRequest, out grpc.ServerStreamingSer
 	return relay(in, out.Send)
 }
 
-// Watch follows the changes of the workspace service. What happens inside a sandbox has no cursor.
+// Watch follows the changes of the workspace service. Where some paths are inside a sandbox there is no order over all of them, so there is no watch.
 func (r *Router) Watch(req *fsv1.WatchRequest, out grpc.ServerStreamingServer[fsv1.WatchResponse]) error {
+	if mode, err := r.mode(out.Context()); err != nil {
+		return err
+	} else if mode == Sandbox {
+		return unsupported("watch", "what commands change inside a sandbox can't be watched; the workspace service watches the paths of the layout")
+	}
 	in, err := r.workspace.Watch(out.Context(), req)
 	if err != nil {
 		return err

@@ -86,7 +86,6 @@ func (r *Router) GetCapabilities(ctx context.Context, req *fsv1.GetCapabilitiesR
 		return nil, err
 	}
 	return &fsv1.GetCapabilitiesResponse{
-		Layers: got.GetLayers(), History: false, DurableWatch: false, ChangeSets: false,
 		RevisionsGuardAllWriters: got.GetRevisionsGuardAllWriters() && inside.GetRevisionsGuardAllWriters(),
 		Effects:                  got.GetEffects() && inside.GetEffects(),
 		Backend:                  "router", ArbitraryNames: got.GetArbitraryNames() && inside.GetArbitraryNames(),

@@ -113,7 +113,7 @@ func (f *Files) Grep(req *fspb.GrepRequest, stream grpc.ServerStreamingServer[fs
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case timed.Err() != nil:
-		s.end.Truncated, s.end.Reason = true, "the time ran out"
+		s.end.Truncated, s.end.Reason = true, "max_time"
 	default:
 		return err
 	}
@@ -165,7 +165,7 @@ func (s *search) file(ctx context.Context, w *walker, e sandbox.Entry) error {
 	path, _ := fsops.Text(e.Path)
 	res, err := s.grep.Search(ctx, f, func(h fsops.Hit) error {
 		if s.end.Matches == s.most {
-			s.end.Truncated, s.end.Reason = true, "there are more matches than were asked for"
+			s.end.Truncated, s.end.Reason = true, "max_matches"
 			return fsops.ErrStop
 		}
 		if s.perFile > 0 && here == s.perFile {
