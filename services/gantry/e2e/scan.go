@@ -154,7 +154,18 @@ func scanThreads(p *person, c clients) (string, error) {
 func scanTasks(p *person, c clients) (string, error) {
 	return pages(func(token string) (string, string, error) {
 		got, err := c.tasks.ListTasks(p.ctx, &taskv1.ListTasksRequest{PageToken: token})
-		return got.String(), got.GetNextPageToken(), err
+		if err != nil {
+			return "", "", err
+		}
+		var out strings.Builder
+		for _, t := range got.GetTasks() {
+			whole, err := c.tasks.GetTask(p.ctx, &taskv1.GetTaskRequest{TaskId: t.GetId()})
+			if err != nil {
+				return "", "", err
+			}
+			out.WriteString(t.String() + whole.String())
+		}
+		return out.String(), got.GetNextPageToken(), nil
 	})
 }
 

@@ -68,7 +68,7 @@ func testTenants(t *testing.T, g Target) {
 // work leaves the person's canaries in files, a sandbox, memory, a thread, and a task; and it makes the demonstration.
 func (p *person) work(t *testing.T, g Target, c clients) {
 	canary := p.canaries[0]
-	terminal, events, err := call(p.ctx, c, fmt.Sprintf("Write %[1]q to secret.txt. Run `cat secret.txt`. Remember that my canary is %[1]s. Ask the clerk subagent to write %[1]q to clerk.txt.", canary))
+	terminal, events, err := call(p.ctx, c, fmt.Sprintf("Write %[1]q to secret.txt. Run `cat secret.txt`. Remember that my canary is %[1]s. Ask the clerk subagent to write \"a note\" to %[1]s.txt.", canary))
 	if err != nil || terminal.GetOutcome() != "completed" {
 		t.Errorf("%s of %s: %s, %v\n%s", p.user, p.tenant, terminal.GetOutcome(), err, story(events))
 	}
