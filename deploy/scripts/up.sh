@@ -59,8 +59,8 @@ args() {
 	sandbox) printf '%s\n' "--dir=$data/sandbox" "--workspace-address=${address[workspace]}" ;;
 	task) printf '%s\n' "--database=$data/task/tasks.db" "--threads=${address[workspace]}" ;;
 	gateway)
-		printf '%s\n' "--http-address=$http" "--orchestrator=${address[orchestrator]}" "--workspace=${address[workspace]}" \
-			"--memory=${address[memory]}" "--sandbox=${address[sandbox]}" "--tasks=${address[task]}"
+		printf '%s\n' "--http-address=$http" "--orchestrator-address=${address[orchestrator]}" "--workspace-address=${address[workspace]}" \
+			"--memory-address=${address[memory]}" "--sandbox-address=${address[sandbox]}" "--tasks-address=${address[task]}"
 		;;
 	esac
 }

@@ -68,6 +68,8 @@ type Env struct {
 	Logger *slog.Logger
 	// Obs makes tracers and meters.
 	Obs *obs.Obs
+	// AuthMode is how clients prove who they are, for services that listen beside gRPC.
+	AuthMode access.Mode
 	// Dial connects to another service of this Gantry, with tracing; the connection is closed after the service has
 	// stopped.
 	Dial func(address string) (*grpc.ClientConn, error)
@@ -178,7 +180,7 @@ func serve[C any](ctx context.Context, spec Spec[C], common Common, cfg C, w io.
 	if err != nil {
 		return err
 	}
-	env := Env{Logger: o.Logger, Obs: o, Dial: func(address string) (*grpc.ClientConn, error) {
+	env := Env{Logger: o.Logger, Obs: o, AuthMode: common.Auth.Mode, Dial: func(address string) (*grpc.ClientConn, error) {
 		conn, err := client.Dial(address, nil, o.DialOptions()...)
 		if err == nil {
 			undo.PushCloser("connection to "+address, conn)

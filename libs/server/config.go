@@ -112,3 +112,9 @@ func (a address) private() bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
 }
+
+// Open says whether the address can be reached from other machines, which is refused where clients need no credential.
+func Open(text string) (bool, error) {
+	a, err := parseAddress(text)
+	return err == nil && !a.private(), err
+}

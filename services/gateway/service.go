@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/gantry-agents/gantry/libs/server"
 	"github.com/gantry-agents/gantry/services/gateway/internal/rest"
 )
 
@@ -21,7 +22,9 @@ const headerTimeout = 10 * time.Second
 // Deps are the services behind the gateway. All connections are required; the gateway does not close them.
 type Deps struct {
 	Orchestrator, Workspace, Threads, Memory, Sandbox, Tasks grpc.ClientConnInterface
-	Logger                                                   *slog.Logger // nil: none
+	// Authenticated says that the services ask clients for a credential. Otherwise the gateway serves loopback addresses only.
+	Authenticated bool
+	Logger        *slog.Logger // nil: none
 }
 
 // Service is the gateway.
@@ -37,6 +40,13 @@ type Service struct {
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	open, err := server.Open(cfg.HTTPAddress)
+	if err != nil {
+		return nil, err
+	}
+	if open && !deps.Authenticated {
+		return nil, fmt.Errorf("gateway: %w, so http-address %s must be loopback; set auth-mode to jwt to serve others", server.ErrOpenAddress, cfg.HTTPAddress)
 	}
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)

@@ -24,8 +24,8 @@ func (c *Cluster) args(service string) []string {
 	case Task:
 		args = append(args, "--database="+filepath.Join(dir, "tasks.db"), "--threads="+c.addresses[Workspace])
 	case Gateway:
-		args = append(args, "--http-address="+c.cfg.HTTPAddress, "--orchestrator="+c.addresses[Orchestrator], "--workspace="+c.addresses[Workspace],
-			"--memory="+c.addresses[Memory], "--sandbox="+c.addresses[Sandbox], "--tasks="+c.addresses[Task])
+		args = append(args, "--http-address="+c.cfg.HTTPAddress, "--orchestrator-address="+c.addresses[Orchestrator], "--workspace-address="+c.addresses[Workspace],
+			"--memory-address="+c.addresses[Memory], "--sandbox-address="+c.addresses[Sandbox], "--tasks-address="+c.addresses[Task])
 	}
 	return args
 }

@@ -90,6 +90,7 @@ func (s *Suite) offer(ctx context.Context, register []func(grpc.ServiceRegistrar
 	s.gateway, err = gateway.New(ctx, cfg, gateway.Deps{
 		Orchestrator: s.conns[Orchestrator], Workspace: s.conns[Workspace], Threads: s.conns[Workspace],
 		Memory: s.conns[Memory], Sandbox: s.conns[Sandbox], Tasks: s.conns[Task], Logger: s.log,
+		Authenticated: s.cfg.Auth.Mode == access.ModeJWT,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/run"
 	"github.com/gantry-agents/gantry/services/gateway"
 )
@@ -18,7 +19,7 @@ func main() {
 			if err != nil {
 				return nil, err
 			}
-			deps.Logger = env.Logger
+			deps.Logger, deps.Authenticated = env.Logger, env.AuthMode == access.ModeJWT
 			return gateway.New(ctx, cfg, deps)
 		},
 	}))
