@@ -64,11 +64,45 @@ func runPairs(ctx context.Context, root string, cluster *procs.Cluster, only *re
 	return nil
 }
 
+// single is one process without the others.
+type single struct {
+	*procs.Cluster
+	dir string
+}
+
+func startAlone(ctx context.Context, service string) (single, error) {
+	dir, err := os.MkdirTemp("", "gantry-conformance-")
+	if err != nil {
+		return single{}, err
+	}
+	c, err := procs.New(procs.Config{Dir: dir})
+	if err != nil {
+		return single{}, errors.Join(err, os.RemoveAll(dir))
+	}
+	one := single{c, dir}
+	if err := c.Launch(ctx, service); err != nil {
+		return single{}, errors.Join(err, one.stop())
+	}
+	return one, nil
+}
+
+func (s single) stop() error {
+	return errors.Join(s.Stop(context.Background()), os.RemoveAll(s.dir))
+}
+
 // runPair runs the tests of a pair and counts them. The output is that of failures.
-func runPair(ctx context.Context, root string, p pair, cluster *procs.Cluster) (counts, string, error) {
+func runPair(ctx context.Context, root string, p pair, cluster *procs.Cluster) (c counts, output string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout="+pairTimeout, "-run="+p.run, ".")
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(p.pkg))
 	cmd.Env = os.Environ()
+	if p.alone {
+		var one single
+		if one, err = startAlone(ctx, p.target); err != nil {
+			return counts{}, "", err
+		}
+		defer func() { err = errors.Join(err, one.stop()) }()
+		cluster = one.Cluster
+	}
 	if p.target != "" {
 		cmd.Env = append(cmd.Env, "GANTRY_TARGET="+cluster.Address(p.target), "GANTRY_FILES_TARGET="+cluster.Address(procs.Workspace))
 	}

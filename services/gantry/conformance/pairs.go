@@ -36,6 +36,8 @@ type pair struct {
 	needs string
 	// target is the service that the suite is pointed at by GANTRY_TARGET, for kind process.
 	target string
+	// alone is for suites that nobody must interfere with: the target is a process without the others.
+	alone bool
 }
 
 // pairs is every suite on everything that it is for. A new backend adds its line here; unlisted finds forgotten ones.
@@ -61,6 +63,9 @@ var pairs = []pair{
 	{kind: api, suite: "filesystem", on: "local", pkg: "services/workspace", run: "^TestFilesystem$/^local$"},
 	{kind: api, suite: "filesystem", on: "sqlite", pkg: "services/workspace", run: "^TestFilesystem$/^sqlite$"},
 	{kind: api, suite: "filesystem", on: "postgres", pkg: "services/workspace", run: "^TestFilesystem$/^postgres$", needs: "postgres"},
+	{kind: api, suite: "filesystem", on: "a whole suite's workspace", pkg: "services/gantry/internal/suite", run: "^TestFilesSuite$/^workspace$"},
+	{kind: api, suite: "filesystem", on: "inside a sandbox", pkg: "services/gantry/internal/suite", run: "^TestFilesSuite$/^sandbox$", needs: "namespace"},
+	{kind: api, suite: "filesystem", on: "the router", pkg: "services/gantry/internal/suite", run: "^TestFilesSuite$/^router", needs: "namespace"},
 	{kind: api, suite: "workspace", on: "local", pkg: "services/workspace", run: "^TestWorkspace$/^local$"},
 	{kind: api, suite: "workspace", on: "sqlite", pkg: "services/workspace", run: "^TestWorkspace$/^sqlite$"},
 	{kind: api, suite: "workspace", on: "postgres", pkg: "services/workspace", run: "^TestWorkspace$/^postgres$", needs: "postgres"},
@@ -74,12 +79,12 @@ var pairs = []pair{
 
 	{kind: process, suite: "filesystem", on: "workspace process", pkg: "services/workspace", run: "^TestFilesystem$/^local$", target: procs.Workspace},
 	{kind: process, suite: "workspace", on: "workspace process", pkg: "services/workspace", run: "^TestWorkspace$/^local$", target: procs.Workspace},
-	{kind: process, suite: "thread", on: "workspace process", pkg: "services/workspace/threadtest", run: "^TestThreadService$", target: procs.Workspace},
+	{kind: process, suite: "thread", on: "workspace process", pkg: "services/workspace/threadtest", run: "^TestThreadService$", target: procs.Workspace, alone: true},
 	{kind: process, suite: "memory", on: "memory process", pkg: "services/memory", run: "^TestSuiteAtAddress$", target: procs.Memory},
 	{kind: process, suite: "memory", on: "process over files in memory", pkg: "services/memory", run: "^TestSuiteInProcess$"},
 	{kind: process, suite: "sandbox", on: "sandbox process", pkg: "services/sandbox", run: "^TestAddress$", target: procs.Sandbox, needs: "namespace"},
 	{kind: process, suite: "sandbox", on: "killed process", pkg: "services/sandbox", run: "^TestProcess$", needs: "namespace"},
-	{kind: process, suite: "task", on: "task process", pkg: "services/task", run: "^TestService$", target: procs.Task},
+	{kind: process, suite: "task", on: "task process", pkg: "services/task", run: "^TestService$", target: procs.Task, alone: true},
 	{kind: process, suite: "orchestrator", on: "six processes", pkg: "services/orchestrator", run: "^TestSuiteAtAddress$", target: procs.Orchestrator},
 
 	{kind: broken, suite: "files", on: "faults", pkg: "services/workspace/internal/files/storetest", run: "Notice"},
@@ -87,7 +92,7 @@ var pairs = []pair{
 	{kind: broken, suite: "journal", on: "faults", pkg: "services/workspace/internal/journal/storetest", run: "Notice"},
 	{kind: broken, suite: "thread", on: "faults", pkg: "services/workspace/threadtest", run: "Notice"},
 	{kind: broken, suite: "memory", on: "faults", pkg: "services/memory", run: "^TestSuiteNotices$"},
-	{kind: broken, suite: "index", on: "faults", pkg: "services/memory/internal/index/indextest", run: "Notice"},
+	{kind: broken, suite: "index", on: "faults", pkg: "services/memory/internal/backend/bleveindex", run: "^TestSuiteNoticesFaults$"},
 	{kind: broken, suite: "sandbox", on: "faults", pkg: "services/sandbox", run: "Notice", needs: "namespace"},
 	{kind: broken, suite: "sandbox driver", on: "faults", pkg: "services/sandbox/internal/sandbox/drivertest", run: "Notice", needs: "namespace"},
 	{kind: broken, suite: "tasks", on: "faults", pkg: "services/task/internal/task/storetest", run: "Notice"},

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/memory/internal/backend/bleveindex"
 	"github.com/gantry-agents/gantry/services/memory/internal/index"
 	"github.com/gantry-agents/gantry/services/memory/internal/index/indextest"
@@ -19,13 +20,13 @@ func TestMain(m *testing.M) {
 }
 
 func TestOnDisk(t *testing.T) {
-	indextest.Run(t, indextest.Traits{Durable: true}, func(tb testing.TB) index.Backend {
+	indextest.Run(testkit.Wrap(t), indextest.Traits{Durable: true}, func(tb testing.TB) index.Backend {
 		return bleveindex.OnDisk(filepath.Join(tb.TempDir(), "with [odd] name"))
 	})
 }
 
 func TestInMemory(t *testing.T) {
-	indextest.Run(t, indextest.Traits{}, func(testing.TB) index.Backend { return bleveindex.InMemory() })
+	indextest.Run(testkit.Wrap(t), indextest.Traits{}, func(testing.TB) index.Backend { return bleveindex.InMemory() })
 }
 
 func TestLockedByAnother(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/memory/internal/index"
 	"github.com/gantry-agents/gantry/services/memory/internal/text"
 )
@@ -22,17 +23,17 @@ type Traits struct {
 }
 
 // Run runs the suite. The function gives a new, empty backend.
-func Run(t *testing.T, traits Traits, open func(testing.TB) index.Backend) {
-	t.Run("find", func(t *testing.T) { testFind(t, open(t)) })
-	t.Run("modes", func(t *testing.T) { testModes(t, open(t)) })
-	t.Run("odd queries", func(t *testing.T) { testOddQueries(t, open(t)) })
-	t.Run("filters", func(t *testing.T) { testFilters(t, open(t)) })
-	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
-	t.Run("pages", func(t *testing.T) { testPages(t, open(t)) })
-	t.Run("explain", func(t *testing.T) { testExplain(t, open(t)) })
-	t.Run("keys", func(t *testing.T) { testKeys(t, open(t)) })
+func Run(t testkit.T, traits Traits, open func(testing.TB) index.Backend) {
+	t.Run("find", func(t testkit.T) { testFind(t, open(t)) })
+	t.Run("modes", func(t testkit.T) { testModes(t, open(t)) })
+	t.Run("odd queries", func(t testkit.T) { testOddQueries(t, open(t)) })
+	t.Run("filters", func(t testkit.T) { testFilters(t, open(t)) })
+	t.Run("replace", func(t testkit.T) { testReplace(t, open(t)) })
+	t.Run("pages", func(t testkit.T) { testPages(t, open(t)) })
+	t.Run("explain", func(t testkit.T) { testExplain(t, open(t)) })
+	t.Run("keys", func(t testkit.T) { testKeys(t, open(t)) })
 	if traits.Durable {
-		t.Run("durable", func(t *testing.T) { testDurable(t, open(t)) })
+		t.Run("durable", func(t testkit.T) { testDurable(t, open(t)) })
 	}
 }
 
@@ -56,12 +57,12 @@ func Fill(tb testing.TB, b index.Backend, key string, texts ...string) index.Ind
 }
 
 // search gives the ids of the hits, best first.
-func search(t *testing.T, ix index.Index, mode index.Mode, query string) []string {
+func search(t testkit.T, ix index.Index, mode index.Mode, query string) []string {
 	t.Helper()
 	return ids(t, ix, index.Query{Text: text.ParseQuery(query), Mode: mode, Limit: 20})
 }
 
-func ids(t *testing.T, ix index.Index, q index.Query) []string {
+func ids(t testkit.T, ix index.Index, q index.Query) []string {
 	t.Helper()
 	r, err := ix.Search(t.Context(), q)
 	if err != nil {
@@ -74,7 +75,7 @@ func ids(t *testing.T, ix index.Index, q index.Query) []string {
 	return out
 }
 
-func testFind(t *testing.T, b index.Backend) {
+func testFind(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k",
 		"my badge is 4471",                     // 0
 		"会議は来週から大阪で行う",                         // 1
@@ -118,7 +119,7 @@ func testFind(t *testing.T, b index.Backend) {
 	}
 }
 
-func testModes(t *testing.T, b index.Backend) {
+func testModes(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k", "red green blue", "green red", "red green", "蓝色的自行车在车库", "自行车是蓝色的", "the red and the green")
 	for _, c := range []struct {
 		mode  index.Mode
@@ -148,7 +149,7 @@ func testModes(t *testing.T, b index.Backend) {
 	}
 }
 
-func testOddQueries(t *testing.T, b index.Backend) {
+func testOddQueries(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k", "C++ and more", "plain text")
 	for _, q := range []string{
 		`"open`, "NEAR(", "a AND", "-x", "a:b", "^2", "~", "", "   ", "?", "*", "\"", "\\", "+", "((", "text:plain", "/re(/", "x^", "\x00", "\xff\xfe",
@@ -165,7 +166,7 @@ func testOddQueries(t *testing.T, b index.Backend) {
 	}
 }
 
-func testFilters(t *testing.T, b index.Backend) {
+func testFilters(t testkit.T, b index.Backend) {
 	ix, err := b.Open(t.Context(), "k")
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func testFilters(t *testing.T, b index.Backend) {
 	}
 }
 
-func testReplace(t *testing.T, b index.Backend) {
+func testReplace(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k", "old words", "other words")
 	ctx := t.Context()
 	state := &index.Source{Revision: "2", Docs: map[string]string{"0": "p", "id with spaces": "r"}}
@@ -251,7 +252,7 @@ func testReplace(t *testing.T, b index.Backend) {
 	}
 }
 
-func testPages(t *testing.T, b index.Backend) {
+func testPages(t testkit.T, b index.Backend) {
 	var texts []string
 	for i := range 25 {
 		texts = append(texts, fmt.Sprintf("apple number %d", i))
@@ -278,7 +279,7 @@ func testPages(t *testing.T, b index.Backend) {
 	}
 }
 
-func testExplain(t *testing.T, b index.Backend) {
+func testExplain(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k", "the badge is new", "a number")
 	r, err := ix.Search(t.Context(), index.Query{Text: text.ParseQuery("badge number"), Limit: 2, Explain: true})
 	if err != nil || len(r.Hits) != 2 {
@@ -294,7 +295,7 @@ func testExplain(t *testing.T, b index.Backend) {
 	}
 }
 
-func testKeys(t *testing.T, b index.Backend) {
+func testKeys(t testkit.T, b index.Backend) {
 	keys := []string{"default/user/coder/ana", "default/user/coder/ana2", "default/agent/coder", "default/user/coder"}
 	open := map[string]index.Index{}
 	for _, key := range keys {
@@ -327,7 +328,7 @@ func testKeys(t *testing.T, b index.Backend) {
 	}
 }
 
-func testDurable(t *testing.T, b index.Backend) {
+func testDurable(t testkit.T, b index.Backend) {
 	ix := Fill(t, b, "k", "kept words")
 	if err := ix.Close(); err != nil {
 		t.Fatal(err)
