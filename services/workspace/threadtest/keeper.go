@@ -144,4 +144,30 @@ var isolationCases = []testCase{
 		_, err := o.Head(o.ctx, &threadv1.HeadRequest{})
 		e.want(err, errdefs.ErrInvalidArgument, 0)
 	}},
+	{"Isolation/anonymous callers know their own session only", func(e *env) {
+		agent := "anonymous " + e.id.User
+		mine := e.as(e.ctx, identity.Identity{Agent: agent, Session: "mine"})
+		other := e.as(e.ctx, identity.Identity{Agent: agent, Session: "other"})
+		for _, o := range []*env{mine, other} {
+			o.commit(o.batch(o.acquire(o.boot()), "secret of "+o.id.Session))
+		}
+		list, err := mine.List(mine.ctx, &threadv1.ListRequest{})
+		e.no(err)
+		changes, err := mine.Changes(mine.ctx, &threadv1.ChangesRequest{})
+		e.no(err)
+		for _, heads := range [][]*threadv1.ThreadHead{list.GetHeads(), changes.GetHeads()} {
+			if len(heads) != 1 || heads[0].GetThread().GetSession() != "mine" {
+				e.Errorf("the session mine is told of %v", heads)
+			}
+		}
+		nobody := e.as(e.ctx, identity.Identity{Agent: agent})
+		_, err = nobody.List(nobody.ctx, &threadv1.ListRequest{})
+		e.want(err, errdefs.ErrInvalidArgument, 0)
+		unknown := e.as(e.ctx, identity.Identity{Agent: agent, Session: "unknown"})
+		list, err = unknown.List(unknown.ctx, &threadv1.ListRequest{})
+		e.no(err)
+		if len(list.GetHeads()) != 0 {
+			e.Errorf("a session without a thread is told of %v", list.GetHeads())
+		}
+	}},
 }

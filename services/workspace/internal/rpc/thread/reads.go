@@ -2,6 +2,7 @@ package thread
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 
@@ -87,11 +88,25 @@ func (s *Server) Changes(ctx context.Context, r *threadv1.ChangesRequest) (*thre
 	if err != nil {
 		return nil, err
 	}
-	out := &threadv1.ChangesResponse{Heads: headProtos(c.Heads), Cursor: c.Cursor, More: c.More}
+	mine := ownSession(ctx)
+	out := &threadv1.ChangesResponse{Cursor: c.Cursor, More: c.More}
+	for _, h := range c.Heads {
+		if mine(h.Thread) {
+			out.Heads = append(out.Heads, headProto(h))
+		}
+	}
 	for _, t := range c.Deleted {
-		out.Deleted = append(out.Deleted, threadProto(t))
+		if mine(t) {
+			out.Deleted = append(out.Deleted, threadProto(t))
+		}
 	}
 	return out, nil
+}
+
+// ownSession says which threads of a user the caller may be told of. Sessions of anonymous callers act as secrets: each knows its own only.
+func ownSession(ctx context.Context) func(identity.Thread) bool {
+	id, _ := identity.FromContext(ctx)
+	return func(t identity.Thread) bool { return t.User != "" || t.Session == id.Session }
 }
 
 // Head implements the RPC.
@@ -113,11 +128,30 @@ func (s *Server) List(ctx context.Context, r *threadv1.ListRequest) (*threadv1.L
 	if err != nil {
 		return nil, err
 	}
+	if u.User == "" {
+		return s.listOwn(ctx)
+	}
 	heads, next, err := s.store.List(ctx, u, or(r.GetPageSize(), listSize), r.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
 	return &threadv1.ListResponse{Heads: headProtos(heads), NextPageToken: next}, nil
+}
+
+// listOwn lists the one thread that an anonymous caller knows.
+func (s *Server) listOwn(ctx context.Context) (*threadv1.ListResponse, error) {
+	t, err := identity.ThreadFromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.store.Head(ctx, t)
+	if errors.Is(err, errdefs.ErrNotFound) {
+		return &threadv1.ListResponse{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &threadv1.ListResponse{Heads: headProtos([]journal.Head{head})}, nil
 }
 
 // ListMail implements the RPC.
