@@ -2,7 +2,9 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,7 +40,9 @@ func fromProto(agent string, in *workspacev1.Definition) (*Definition, error) {
 			Layer: s.GetSource().GetLayer().String(), Revision: s.GetSource().GetRevision(), Files: s.GetFiles()})
 	}
 	for _, s := range in.GetSubagents() {
-		d.Subagents = append(d.Subagents, d.subagent(s))
+		if sub, ok := d.subagent(s); ok {
+			d.Subagents = append(d.Subagents, sub)
+		}
 	}
 	for _, layer := range in.GetTools() {
 		d.toolsLayer(layer)
@@ -71,12 +75,16 @@ func (d *Definition) settings(config *structpb.Struct) {
 			free[name] = v
 		}
 	}
+	for _, name := range []string{"scope", "allowed_scopes"} {
+		spell(known[name], "SCOPE_")
+	}
+	spell(known["filesystem_mode"], "FILESYSTEM_MODE_")
 	raw, err := (&structpb.Struct{Fields: known}).MarshalJSON()
 	if err == nil {
 		err = protojson.Unmarshal(raw, d.Spec)
 	}
 	if err != nil {
-		d.problem("agent.yaml", fmt.Sprintf("a setting has the wrong type: %s", strings.TrimPrefix(err.Error(), "proto:")), true)
+		d.problem("agent.yaml", "a setting has a wrong value: "+settingProblem(err), true)
 		return
 	}
 	if len(free) > 0 {
@@ -87,12 +95,34 @@ func (d *Definition) settings(config *structpb.Struct) {
 	}
 }
 
+var jsonPosition = regexp.MustCompile(`^proto:\s*|\(line [0-9:]+\):\s*`)
+
+// settingProblem drops what a reader of agent.yaml can't use: positions in the JSON that the file was turned into.
+func settingProblem(err error) string {
+	return jsonPosition.ReplaceAllString(strings.ReplaceAll(err.Error(), "\u00a0", " "), "")
+}
+
+// spell turns the words of people (session, local_shell) into names of an enum, in a text or a list of texts. Names of the enum stay.
+func spell(v *structpb.Value, prefix string) {
+	switch kind := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		if !strings.HasPrefix(kind.StringValue, prefix) {
+			kind.StringValue = prefix + strings.ToUpper(strings.ReplaceAll(kind.StringValue, "-", "_"))
+		}
+	case *structpb.Value_ListValue:
+		for _, item := range kind.ListValue.GetValues() {
+			spell(item, prefix)
+		}
+	}
+}
+
 func (d *Definition) problem(path, problem string, fatal bool) {
 	d.Problems = append(d.Problems, &orchestratorv1.DefinitionProblem{Path: path, Problem: problem, Fatal: fatal})
 }
 
-// subagent reads the front matter of a declaration. A key with a wrong value is reported and counts as not given.
-func (d *Definition) subagent(in *workspacev1.Subagent) Subagent {
+// subagent reads the front matter of a declaration. A key with a wrong value is reported and counts as not given, but for the list of tools: without it the
+// subagent would have more than it was meant to have, so there is none.
+func (d *Definition) subagent(in *workspacev1.Subagent) (_ Subagent, ok bool) {
 	f := front{d: d, path: in.GetSource().GetPath(), fields: in.GetFrontMatter().GetFields()}
 	s := Subagent{ID: in.GetId(), Description: in.GetDescription(), Prompt: strings.TrimSpace(in.GetBody()),
 		Model: f.text("model"), Steps: f.count("steps", "maxIters"), Temperature: f.number("temperature"), TopP: f.number("top_p", "topP"),
@@ -115,7 +145,11 @@ func (d *Definition) subagent(in *workspacev1.Subagent) Subagent {
 	if name := f.text("name"); name != "" && name != s.ID {
 		d.problem(f.path, fmt.Sprintf("its name %q is not used: the file name %q is its id", name, s.ID), false)
 	}
-	return s
+	if _, tools := f.get([]string{"tools"}); tools != nil && len(s.Tools) == 0 {
+		d.problem(f.path, "its list of tools names none, so the subagent is not offered", false)
+		return s, false
+	}
+	return s, true
 }
 
 // front reads values of a front matter by any of their names.
@@ -123,6 +157,8 @@ type front struct {
 	d      *Definition
 	path   string
 	fields map[string]*structpb.Value
+	// closed says that a wrong value refuses the call: what it was meant to forbid is not known.
+	closed bool
 }
 
 func (f front) get(names []string) (string, *structpb.Value) {
@@ -134,7 +170,7 @@ func (f front) get(names []string) (string, *structpb.Value) {
 	return "", nil
 }
 
-func (f front) wrong(name, want string) { f.d.problem(f.path, name+" is not "+want, false) }
+func (f front) wrong(name, want string) { f.d.problem(f.path, name+" is not "+want, f.closed) }
 
 func (f front) text(names ...string) string {
 	name, v := f.get(names)
@@ -209,9 +245,18 @@ func (f front) list(names ...string) []string {
 	return out
 }
 
-// toolsLayer adds one layer's tools.json: deny lists add up, allow lists narrow each other, servers come from the template.
+// toolsKeys are the keys of tools.json.
+var toolsKeys = []string{"allow", "deny", "mcpServers"}
+
+// toolsLayer adds one layer's tools.json: deny lists add up, allow lists narrow each other, servers come from the template. Whatever is wrong in it
+// refuses the call, a key that nobody knows included: it may be a misspelt deny.
 func (d *Definition) toolsLayer(layer *workspacev1.ToolsLayer) {
-	f := front{d: d, path: layer.GetSource().GetPath(), fields: layer.GetConfig().GetFields()}
+	f := front{d: d, path: layer.GetSource().GetPath(), fields: layer.GetConfig().GetFields(), closed: true}
+	for _, key := range slices.Sorted(maps.Keys(f.fields)) {
+		if !slices.Contains(toolsKeys, key) {
+			d.problem(f.path, fmt.Sprintf("no key is called %q; there are allow, deny and mcpServers", key), true)
+		}
+	}
 	d.Tools.Deny = append(d.Tools.Deny, f.list("deny")...)
 	if allow := f.list("allow"); len(allow) > 0 {
 		if d.Tools.Restricted {
@@ -221,6 +266,9 @@ func (d *Definition) toolsLayer(layer *workspacev1.ToolsLayer) {
 		} else {
 			d.Tools.Restricted, d.Tools.Allow = true, allow
 		}
+	}
+	if servers := f.fields["mcpServers"]; servers != nil && servers.GetStructValue() == nil {
+		f.wrong("mcpServers", "an object")
 	}
 	for name := range f.fields["mcpServers"].GetStructValue().GetFields() {
 		d.Tools.Servers = append(d.Tools.Servers, name)

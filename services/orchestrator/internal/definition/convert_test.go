@@ -91,6 +91,56 @@ func TestToolsLayersCombineToTheStricter(t *testing.T) {
 	}
 }
 
+func TestToolsJSONFailsClosed(t *testing.T) {
+	for name, config := range map[string]map[string]any{
+		"deny is an object":    {"deny": map[string]any{"execute": true}},
+		"allow is a number":    {"allow": 5},
+		"deny holds a number":  {"deny": []any{"execute", 5}},
+		"a misspelt key":       {"Deny": []any{"execute"}},
+		"servers are a list":   {"mcpServers": []any{}},
+		"something else again": {"denied": []any{"execute"}},
+	} {
+		d, err := fromProto(DefaultAgent, &workspacev1.Definition{Tools: []*workspacev1.ToolsLayer{{Config: fields(t, config)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Fatal()) == 0 {
+			t.Errorf("%s: the call goes on (%s)", name, problems(d))
+		}
+	}
+}
+
+func TestASubagentWithoutItsToolsIsNotOffered(t *testing.T) {
+	for name, tools := range map[string]any{"a number": 5, "an object": map[string]any{}, "an empty list": []any{}} {
+		d, err := fromProto(DefaultAgent, &workspacev1.Definition{Subagents: []*workspacev1.Subagent{{Id: "critic", FrontMatter: fields(t, map[string]any{"tools": tools})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := d.Subagent("critic"); ok || !strings.Contains(problems(d), "not offered") {
+			t.Errorf("tools is %s: offered %v, problems %q", name, ok, problems(d))
+		}
+	}
+}
+
+func TestAgentYAMLTakesTheWordsOfPeople(t *testing.T) {
+	d, err := fromProto(DefaultAgent, &workspacev1.Definition{AgentConfig: fields(t, map[string]any{
+		"scope": "session", "allowed_scopes": []any{"user", "SCOPE_AGENT"}, "filesystem_mode": "local-shell",
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Fatal()) != 0 || d.Spec.GetScope() != commonv1.Scope_SCOPE_SESSION || len(d.Spec.GetAllowedScopes()) != 2 || d.Spec.GetFilesystemMode().String() != "FILESYSTEM_MODE_LOCAL_SHELL" {
+		t.Errorf("spec = %v, problems %q", d.Spec, problems(d))
+	}
+	d, err = fromProto(DefaultAgent, &workspacev1.Definition{AgentConfig: fields(t, map[string]any{"scope": "everyone"})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := problems(d); len(d.Fatal()) != 1 || !strings.Contains(p, "scope") || strings.Contains(p, "line") || strings.Contains(p, "  ") {
+		t.Errorf("problems %q", p)
+	}
+}
+
 func TestAgentYAML(t *testing.T) {
 	d, err := fromProto(DefaultAgent, &workspacev1.Definition{AgentConfig: fields(t, map[string]any{
 		"model": "scripted:x", "max_steps": 9, "scope": "SCOPE_SESSION", "favourite_colour": "red",

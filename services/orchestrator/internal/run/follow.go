@@ -2,8 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"time"
@@ -13,11 +11,11 @@ import (
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
-	"github.com/gantry-agents/gantry/libs/effect"
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/tool"
 )
 
 const (
@@ -32,12 +30,6 @@ const (
 	spawnTool   = "agent_spawn"
 )
 
-// ChildSession is the session of the child that a call with that effect id spawns: a repeat finds the same thread, and nobody can guess or choose it.
-func ChildSession(effectID string) string {
-	sum := sha256.Sum256([]byte(effect.Derive(effectID, "child")))
-	return "sub-" + hex.EncodeToString(sum[:16])
-}
-
 // follow forwards what a child does into the stream of this run, for as long as the call waits for it. The returned function ends that, after what the child
 // has done until then was forwarded.
 func (a *actor) follow(ctx context.Context, c *loop.Call) (end func()) {
@@ -45,7 +37,7 @@ func (a *actor) follow(ctx context.Context, c *loop.Call) (end func()) {
 		return func() {}
 	}
 	child := a.key
-	child.Session = ChildSession(c.Dispatched.GetEffect())
+	child.Session = tool.ChildSession(c.Dispatched.GetEffect())
 	f := &forwarder{a: a, call: c.Call.GetId(), run: a.state.Run.ID, child: child, events: make(chan *threadv1.Event, 64), deltas: make(chan *orchestratorv1.TextDelta, feedSize)}
 	// The child's thread is of the same tenant, agent and user; its scope does not matter for its journal.
 	id := identity.Identity{Tenant: child.Tenant, Agent: child.Agent, User: child.User, Session: child.Session, Scope: identity.ScopeSession}

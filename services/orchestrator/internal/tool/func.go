@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -17,18 +19,41 @@ import (
 // description from the jsonschema tag. Arguments are checked against it before fn is called. A returned error becomes a
 // result that the model can read. A Spec or In that can't be used is a fault of the program and panics at start.
 func Func[In any](spec Spec, fn func(ctx context.Context, call Call, in In) (Result, error)) Tool {
-	schema, err := jsonschema.For[In](nil)
+	s, err := schemaOf[In]()
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: schema: %v", spec.Name, err))
 	}
-	resolved, err := schema.Resolve(nil)
+	spec.Schema = s.text
+	return &function[In]{spec: spec, schema: s.resolved, fn: fn}
+}
+
+// schema is that of one type, in both forms. It never changes.
+type schema struct {
+	text     json.RawMessage
+	resolved *jsonschema.Resolved
+}
+
+// schemas holds the schema of each type by its reflect.Type: tools are made for every run, and their types are few.
+var schemas sync.Map
+
+func schemaOf[In any]() (schema, error) {
+	key := reflect.TypeFor[In]()
+	if s, ok := schemas.Load(key); ok {
+		return s.(schema), nil
+	}
+	made, err := jsonschema.For[In](nil)
 	if err != nil {
-		panic(fmt.Sprintf("tool %s: schema: %v", spec.Name, err))
+		return schema{}, err
 	}
-	if spec.Schema, err = json.Marshal(schema); err != nil {
-		panic(fmt.Sprintf("tool %s: schema: %v", spec.Name, err))
+	var s schema
+	if s.resolved, err = made.Resolve(nil); err != nil {
+		return schema{}, err
 	}
-	return &function[In]{spec: spec, schema: resolved, fn: fn}
+	if s.text, err = json.Marshal(made); err != nil {
+		return schema{}, err
+	}
+	schemas.Store(key, s)
+	return s, nil
 }
 
 type function[In any] struct {

@@ -2,8 +2,6 @@ package tools
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	commonv1 "github.com/gantry-agents/gantry/gen/gantry/common/v1"
 	taskv1 "github.com/gantry-agents/gantry/gen/gantry/task/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
-	"github.com/gantry-agents/gantry/libs/effect"
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/definition"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/tool"
@@ -71,7 +68,8 @@ func (env Env) agentSpawn(ctx context.Context, _ tool.Call, in spawnIn) (tool.Re
 		}
 	}
 	child := env.Thread
-	child.Session = childSession(ctx)
+	id, _ := identity.FromContext(ctx)
+	child.Session = tool.ChildSession(id.Effect)
 	return env.delegate(ctx, sub, in.Label, child, in.Task, in.Timeout)
 }
 
@@ -144,14 +142,6 @@ func spawnWait(seconds *int) time.Duration {
 		return spawnDefault
 	}
 	return min(max(time.Duration(*seconds)*time.Second, 0), spawnMax)
-}
-
-// childSession derives the child's session from the effect of the call: a repeat finds the same thread, and nobody can
-// guess or choose it.
-func childSession(ctx context.Context) string {
-	id, _ := identity.FromContext(ctx)
-	sum := sha256.Sum256([]byte(effect.Derive(id.Effect, "child")))
-	return "sub-" + hex.EncodeToString(sum[:16])
 }
 
 func (env Env) child(name string) (Child, bool) {
