@@ -39,7 +39,8 @@ const (
 	ErrorReason_ERROR_REASON_DRIVER_UNAVAILABLE ErrorReason = 4
 	// FAILED_PRECONDITION, or PERMISSION_DENIED for a directory: the operator has not allowed this. Example: {"driver": "process"}.
 	ErrorReason_ERROR_REASON_DRIVER_NOT_CONFIGURED ErrorReason = 5
-	// RESOURCE_EXHAUSTED: as many sandboxes or commands as are allowed. RetryInfo says when to come again. Example: {"limit": "sandboxes", "max": "64"}.
+	// RESOURCE_EXHAUSTED: as many sandboxes or commands as are allowed: `limit` is "sandboxes" (of the machine), "tenant" (sandboxes of the tenant), "user" (of the user) or "execs". RetryInfo says
+	// when to come again. Example: {"limit": "sandboxes", "max": "64"}.
 	ErrorReason_ERROR_REASON_LIMIT_REACHED ErrorReason = 6
 	// RESOURCE_EXHAUSTED or ABORTED: others hold the sandbox, and the wait for it ran out. Example: {"holders": "2"}.
 	ErrorReason_ERROR_REASON_SANDBOX_BUSY ErrorReason = 7
@@ -47,7 +48,8 @@ const (
 	ErrorReason_ERROR_REASON_FENCED ErrorReason = 8
 	// FAILED_PRECONDITION: the lease ran out or was released. Example: {"lease": "l1"}.
 	ErrorReason_ERROR_REASON_LEASE_EXPIRED ErrorReason = 9
-	// UNAVAILABLE: the sandbox died or was destroyed. The next Acquire makes a new generation from the last snapshot. Example: {"sandbox": "s1"}.
+	// UNAVAILABLE: the sandbox died or was destroyed. The next Acquire makes a new generation from the last snapshot, and
+	// the next call without a lease is told what is lost (SANDBOX_STATE_LOST). Example: {"sandbox": "s1"}.
 	ErrorReason_ERROR_REASON_SANDBOX_LOST ErrorReason = 10
 	// FAILED_PRECONDITION: the sandbox is paused; resume it first. Example: {"sandbox": "s1"}.
 	ErrorReason_ERROR_REASON_SANDBOX_PAUSED ErrorReason = 11
@@ -76,12 +78,15 @@ const (
 	ErrorReason_ERROR_REASON_SNAPSHOT_TOO_LARGE ErrorReason = 22
 	// FAILED_PRECONDITION: the snapshot is the one that the bucket's next sandbox starts from. Example: {"snapshot": "9f…"}.
 	ErrorReason_ERROR_REASON_SNAPSHOT_IN_USE ErrorReason = 23
-	// Not an error of its own: the reason in ProjectResponse when other holders keep the older projection.
-	ErrorReason_ERROR_REASON_PROJECTION_DEFERRED ErrorReason = 24
 	// UNIMPLEMENTED: a later version does this, or this driver never does. The message says what to do instead. Example: {"operation": "Fork"}.
 	ErrorReason_ERROR_REASON_NOT_IMPLEMENTED ErrorReason = 25
 	// FAILED_PRECONDITION: another process of the service owns the state directory. Example: {"directory": "…"}.
 	ErrorReason_ERROR_REASON_STATE_IN_USE ErrorReason = 26
+	// FAILED_PRECONDITION: the bucket's sandbox died with changes that no snapshot has: files changed since `since` are as they were in the snapshot
+	// `restored_snapshot_id` (empty: gone, since there had been none). The refused call has done nothing. It is said once for each loss, to the first call that names neither a
+	// sandbox nor a lease: repeating the call goes on with the last snapshot. The bucket remembers over restarts whether it was said.
+	// Example: {"since": "2026-01-31T09:41:00Z", "generation": "3", "restored_snapshot_id": "9f…", "snapshot_time": "2026-01-31T09:40:10Z"}.
+	ErrorReason_ERROR_REASON_SANDBOX_STATE_LOST ErrorReason = 27
 )
 
 // Enum value maps for ErrorReason.
@@ -111,9 +116,9 @@ var (
 		21: "ERROR_REASON_SNAPSHOT_DAMAGED",
 		22: "ERROR_REASON_SNAPSHOT_TOO_LARGE",
 		23: "ERROR_REASON_SNAPSHOT_IN_USE",
-		24: "ERROR_REASON_PROJECTION_DEFERRED",
 		25: "ERROR_REASON_NOT_IMPLEMENTED",
 		26: "ERROR_REASON_STATE_IN_USE",
+		27: "ERROR_REASON_SANDBOX_STATE_LOST",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":           0,
@@ -140,9 +145,9 @@ var (
 		"ERROR_REASON_SNAPSHOT_DAMAGED":      21,
 		"ERROR_REASON_SNAPSHOT_TOO_LARGE":    22,
 		"ERROR_REASON_SNAPSHOT_IN_USE":       23,
-		"ERROR_REASON_PROJECTION_DEFERRED":   24,
 		"ERROR_REASON_NOT_IMPLEMENTED":       25,
 		"ERROR_REASON_STATE_IN_USE":          26,
+		"ERROR_REASON_SANDBOX_STATE_LOST":    27,
 	}
 )
 
@@ -177,7 +182,7 @@ var File_gantry_sandbox_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_gantry_sandbox_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"$gantry/sandbox/v1/error_reason.proto\x12\x11gantry.sandbox.v1*\x8c\a\n" +
+	"$gantry/sandbox/v1/error_reason.proto\x12\x11gantry.sandbox.v1*\x91\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eERROR_REASON_SANDBOX_NOT_FOUND\x10\x01\x12\x1f\n" +
@@ -203,10 +208,10 @@ const file_gantry_sandbox_v1_error_reason_proto_rawDesc = "" +
 	"\x19ERROR_REASON_STDIN_CLOSED\x10\x14\x12!\n" +
 	"\x1dERROR_REASON_SNAPSHOT_DAMAGED\x10\x15\x12#\n" +
 	"\x1fERROR_REASON_SNAPSHOT_TOO_LARGE\x10\x16\x12 \n" +
-	"\x1cERROR_REASON_SNAPSHOT_IN_USE\x10\x17\x12$\n" +
-	" ERROR_REASON_PROJECTION_DEFERRED\x10\x18\x12 \n" +
+	"\x1cERROR_REASON_SNAPSHOT_IN_USE\x10\x17\x12 \n" +
 	"\x1cERROR_REASON_NOT_IMPLEMENTED\x10\x19\x12\x1d\n" +
-	"\x19ERROR_REASON_STATE_IN_USE\x10\x1aB\xd0\x01\n" +
+	"\x19ERROR_REASON_STATE_IN_USE\x10\x1a\x12#\n" +
+	"\x1fERROR_REASON_SANDBOX_STATE_LOST\x10\x1b\"\x04\b\x18\x10\x18B\xd0\x01\n" +
 	"\x15com.gantry.sandbox.v1B\x10ErrorReasonProtoP\x01Z?github.com/gantry-agents/gantry/gen/gantry/sandbox/v1;sandboxv1\xa2\x02\x03GSX\xaa\x02\x11Gantry.Sandbox.V1\xca\x02\x11Gantry\\Sandbox\\V1\xe2\x02\x1dGantry\\Sandbox\\V1\\GPBMetadata\xea\x02\x13Gantry::Sandbox::V1b\x06proto3"
 
 var (

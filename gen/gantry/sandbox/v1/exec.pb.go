@@ -284,7 +284,7 @@ type ExecExit struct {
 	Signal int32 `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
 	// A time limit ended the command.
 	TimedOut bool `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
-	// The kernel killed a process of the command for memory.
+	// The kernel killed a process of the command for memory. The main process may have gone on: code says how it ended.
 	Oom bool `protobuf:"varint,5,opt,name=oom,proto3" json:"oom,omitempty"`
 	// Output was left out of this stream or answer. AttachProcess has more, from truncated_offset on.
 	Truncated bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -637,9 +637,13 @@ type ExecStarted struct {
 	// Generation of that sandbox.
 	Generation int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	// True when an earlier call with the same effect id started it. The output comes again from its beginning.
-	Repeated      bool `protobuf:"varint,4,opt,name=repeated,proto3" json:"repeated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Repeated bool `protobuf:"varint,4,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// As in Sandbox: changes of files from then on, made in an earlier sandbox of the bucket, are lost. Absent: nothing was lost.
+	LostChangesSinceTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=lost_changes_since_time,json=lostChangesSinceTime,proto3" json:"lost_changes_since_time,omitempty"`
+	// Snapshot that the sandbox started from. Empty: it started blank.
+	RestoredSnapshotId string `protobuf:"bytes,6,opt,name=restored_snapshot_id,json=restoredSnapshotId,proto3" json:"restored_snapshot_id,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ExecStarted) Reset() {
@@ -698,6 +702,20 @@ func (x *ExecStarted) GetRepeated() bool {
 		return x.Repeated
 	}
 	return false
+}
+
+func (x *ExecStarted) GetLostChangesSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LostChangesSinceTime
+	}
+	return nil
+}
+
+func (x *ExecStarted) GetRestoredSnapshotId() string {
+	if x != nil {
+		return x.RestoredSnapshotId
+	}
+	return ""
 }
 
 // KeepAlive says that the command is silent and runs. It is sent every 15 seconds without output.
@@ -814,7 +832,7 @@ const file_gantry_sandbox_v1_exec_proto_rawDesc = "" +
 	"\x06Output\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12#\n" +
 	"\rskipped_bytes\x18\x02 \x01(\x03R\fskippedBytes\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\x81\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x86\x02\n" +
 	"\vExecStarted\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x1d\n" +
 	"\n" +
@@ -822,7 +840,9 @@ const file_gantry_sandbox_v1_exec_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x03R\n" +
 	"generation\x12\x1a\n" +
-	"\brepeated\x18\x04 \x01(\bR\brepeated\"@\n" +
+	"\brepeated\x18\x04 \x01(\bR\brepeated\x12Q\n" +
+	"\x17lost_changes_since_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x14lostChangesSinceTime\x120\n" +
+	"\x14restored_snapshot_id\x18\x06 \x01(\tR\x12restoredSnapshotId\"@\n" +
 	"\tKeepAlive\x123\n" +
 	"\aelapsed\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aelapsed*k\n" +
 	"\tExecState\x12\x1a\n" +
@@ -870,12 +890,13 @@ var file_gantry_sandbox_v1_exec_proto_depIdxs = []int32{
 	10, // 7: gantry.sandbox.v1.ExecRecord.start_time:type_name -> google.protobuf.Timestamp
 	10, // 8: gantry.sandbox.v1.ExecRecord.end_time:type_name -> google.protobuf.Timestamp
 	3,  // 9: gantry.sandbox.v1.ExecRecord.exit:type_name -> gantry.sandbox.v1.ExecExit
-	9,  // 10: gantry.sandbox.v1.KeepAlive.elapsed:type_name -> google.protobuf.Duration
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	10, // 10: gantry.sandbox.v1.ExecStarted.lost_changes_since_time:type_name -> google.protobuf.Timestamp
+	9,  // 11: gantry.sandbox.v1.KeepAlive.elapsed:type_name -> google.protobuf.Duration
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_gantry_sandbox_v1_exec_proto_init() }

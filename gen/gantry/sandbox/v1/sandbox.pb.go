@@ -30,8 +30,6 @@ type SandboxState int32
 const (
 	// Never sent.
 	SandboxState_SANDBOX_STATE_UNSPECIFIED SandboxState = 0
-	// Being made or restored.
-	SandboxState_SANDBOX_STATE_STARTING SandboxState = 1
 	// Takes commands.
 	SandboxState_SANDBOX_STATE_RUNNING SandboxState = 2
 	// Its processes are stopped and keep their memory.
@@ -46,7 +44,6 @@ const (
 var (
 	SandboxState_name = map[int32]string{
 		0: "SANDBOX_STATE_UNSPECIFIED",
-		1: "SANDBOX_STATE_STARTING",
 		2: "SANDBOX_STATE_RUNNING",
 		3: "SANDBOX_STATE_PAUSED",
 		4: "SANDBOX_STATE_STOPPING",
@@ -54,7 +51,6 @@ var (
 	}
 	SandboxState_value = map[string]int32{
 		"SANDBOX_STATE_UNSPECIFIED": 0,
-		"SANDBOX_STATE_STARTING":    1,
 		"SANDBOX_STATE_RUNNING":     2,
 		"SANDBOX_STATE_PAUSED":      3,
 		"SANDBOX_STATE_STOPPING":    4,
@@ -122,9 +118,12 @@ type Sandbox struct {
 	// Absolute path of the workspace as commands see it.
 	WorkspaceDir string `protobuf:"bytes,14,opt,name=workspace_dir,json=workspaceDir,proto3" json:"workspace_dir,omitempty"`
 	// True when files may have changed since the last snapshot.
-	Dirty         bool `protobuf:"varint,15,opt,name=dirty,proto3" json:"dirty,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Dirty bool `protobuf:"varint,15,opt,name=dirty,proto3" json:"dirty,omitempty"`
+	// Set when an earlier sandbox of the bucket died with changes that no snapshot had: what was changed from then on and before create_time is lost, and the files are
+	// those of restored_snapshot_id. Absent: nothing was lost, or a snapshot was taken since.
+	LostChangesSinceTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=lost_changes_since_time,json=lostChangesSinceTime,proto3" json:"lost_changes_since_time,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Sandbox) Reset() {
@@ -260,6 +259,13 @@ func (x *Sandbox) GetDirty() bool {
 		return x.Dirty
 	}
 	return false
+}
+
+func (x *Sandbox) GetLostChangesSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LostChangesSinceTime
+	}
+	return nil
 }
 
 // Limits bound one sandbox. 0 in a request: the default of the service. The service's maximum holds in any case.
@@ -778,7 +784,7 @@ var File_gantry_sandbox_v1_sandbox_proto protoreflect.FileDescriptor
 
 const file_gantry_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgantry/sandbox/v1/sandbox.proto\x12\x11gantry.sandbox.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x05\n" +
+	"\x1fgantry/sandbox/v1/sandbox.proto\x12\x11gantry.sandbox.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x05\n" +
 	"\aSandbox\x12\x1d\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tR\tsandboxId\x125\n" +
@@ -799,7 +805,8 @@ const file_gantry_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x11idle_release_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0fidleReleaseTime\x125\n" +
 	"\x16projection_fingerprint\x18\r \x01(\tR\x15projectionFingerprint\x12#\n" +
 	"\rworkspace_dir\x18\x0e \x01(\tR\fworkspaceDir\x12\x14\n" +
-	"\x05dirty\x18\x0f \x01(\bR\x05dirty\"\xcd\x02\n" +
+	"\x05dirty\x18\x0f \x01(\bR\x05dirty\x12Q\n" +
+	"\x17lost_changes_since_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x14lostChangesSinceTime\"\xcd\x02\n" +
 	"\x06Limits\x12*\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\vmemoryBytes\x12%\n" +
 	"\tprocesses\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\tprocesses\x12$\n" +
@@ -844,14 +851,13 @@ const file_gantry_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\tsnapshots\x18\x06 \x01(\bR\tsnapshots\x12\x1e\n" +
 	"\n" +
 	"projection\x18\a \x01(\bR\n" +
-	"projection*\xb2\x01\n" +
+	"projection*\x9c\x01\n" +
 	"\fSandboxState\x12\x1d\n" +
-	"\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16SANDBOX_STATE_STARTING\x10\x01\x12\x19\n" +
+	"\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SANDBOX_STATE_RUNNING\x10\x02\x12\x18\n" +
 	"\x14SANDBOX_STATE_PAUSED\x10\x03\x12\x1a\n" +
 	"\x16SANDBOX_STATE_STOPPING\x10\x04\x12\x16\n" +
-	"\x12SANDBOX_STATE_LOST\x10\x05B\xcc\x01\n" +
+	"\x12SANDBOX_STATE_LOST\x10\x05\"\x04\b\x01\x10\x01B\xcc\x01\n" +
 	"\x15com.gantry.sandbox.v1B\fSandboxProtoP\x01Z?github.com/gantry-agents/gantry/gen/gantry/sandbox/v1;sandboxv1\xa2\x02\x03GSX\xaa\x02\x11Gantry.Sandbox.V1\xca\x02\x11Gantry\\Sandbox\\V1\xe2\x02\x1dGantry\\Sandbox\\V1\\GPBMetadata\xea\x02\x13Gantry::Sandbox::V1b\x06proto3"
 
 var (
@@ -886,16 +892,17 @@ var file_gantry_sandbox_v1_sandbox_proto_depIdxs = []int32{
 	8,  // 2: gantry.sandbox.v1.Sandbox.create_time:type_name -> google.protobuf.Timestamp
 	8,  // 3: gantry.sandbox.v1.Sandbox.last_use_time:type_name -> google.protobuf.Timestamp
 	8,  // 4: gantry.sandbox.v1.Sandbox.idle_release_time:type_name -> google.protobuf.Timestamp
-	8,  // 5: gantry.sandbox.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
-	2,  // 6: gantry.sandbox.v1.SandboxSpec.limits:type_name -> gantry.sandbox.v1.Limits
-	4,  // 7: gantry.sandbox.v1.SandboxSpec.network:type_name -> gantry.sandbox.v1.Network
-	9,  // 8: gantry.sandbox.v1.SandboxSpec.idle_timeout:type_name -> google.protobuf.Duration
-	6,  // 9: gantry.sandbox.v1.DriverProbe.features:type_name -> gantry.sandbox.v1.Feature
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 5: gantry.sandbox.v1.Sandbox.lost_changes_since_time:type_name -> google.protobuf.Timestamp
+	8,  // 6: gantry.sandbox.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 7: gantry.sandbox.v1.SandboxSpec.limits:type_name -> gantry.sandbox.v1.Limits
+	4,  // 8: gantry.sandbox.v1.SandboxSpec.network:type_name -> gantry.sandbox.v1.Network
+	9,  // 9: gantry.sandbox.v1.SandboxSpec.idle_timeout:type_name -> google.protobuf.Duration
+	6,  // 10: gantry.sandbox.v1.DriverProbe.features:type_name -> gantry.sandbox.v1.Feature
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_gantry_sandbox_v1_sandbox_proto_init() }

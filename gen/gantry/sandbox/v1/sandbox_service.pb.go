@@ -402,7 +402,6 @@ type ExecRequest struct {
 	//	*ExecRequest_Stdin
 	//	*ExecRequest_CloseStdin
 	//	*ExecRequest_Signal
-	//	*ExecRequest_Resize
 	Part          isExecRequest_Part `protobuf_oneof:"part"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -481,15 +480,6 @@ func (x *ExecRequest) GetSignal() *ExecSignal {
 	return nil
 }
 
-func (x *ExecRequest) GetResize() *Terminal {
-	if x != nil {
-		if x, ok := x.Part.(*ExecRequest_Resize); ok {
-			return x.Resize
-		}
-	}
-	return nil
-}
-
 type isExecRequest_Part interface {
 	isExecRequest_Part()
 }
@@ -514,11 +504,6 @@ type ExecRequest_Signal struct {
 	Signal *ExecSignal `protobuf:"bytes,4,opt,name=signal,proto3,oneof"`
 }
 
-type ExecRequest_Resize struct {
-	// New size of the terminal.
-	Resize *Terminal `protobuf:"bytes,5,opt,name=resize,proto3,oneof"`
-}
-
 func (*ExecRequest_Start) isExecRequest_Part() {}
 
 func (*ExecRequest_Stdin) isExecRequest_Part() {}
@@ -526,8 +511,6 @@ func (*ExecRequest_Stdin) isExecRequest_Part() {}
 func (*ExecRequest_CloseStdin) isExecRequest_Part() {}
 
 func (*ExecRequest_Signal) isExecRequest_Part() {}
-
-func (*ExecRequest_Resize) isExecRequest_Part() {}
 
 // ExecStart is the first message of Exec.
 type ExecStart struct {
@@ -3079,15 +3062,14 @@ const file_gantry_sandbox_v1_sandbox_service_proto_rawDesc = "" +
 	"sandbox_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02(@R\tsandboxId\x12$\n" +
 	"\blease_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04 \x01(@R\aleaseId\"+\n" +
 	"\x0fReleaseResponse\x12\x18\n" +
-	"\aholders\x18\x01 \x01(\x05R\aholders\"\xa7\x02\n" +
+	"\aholders\x18\x01 \x01(\x05R\aholders\"\xf6\x01\n" +
 	"\vExecRequest\x124\n" +
 	"\x05start\x18\x01 \x01(\v2\x1c.gantry.sandbox.v1.ExecStartH\x00R\x05start\x12!\n" +
 	"\x05stdin\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05stdin\x12@\n" +
 	"\vclose_stdin\x18\x03 \x01(\v2\x1d.gantry.sandbox.v1.CloseStdinH\x00R\n" +
 	"closeStdin\x127\n" +
-	"\x06signal\x18\x04 \x01(\v2\x1d.gantry.sandbox.v1.ExecSignalH\x00R\x06signal\x125\n" +
-	"\x06resize\x18\x05 \x01(\v2\x1b.gantry.sandbox.v1.TerminalH\x00R\x06resizeB\r\n" +
-	"\x04part\x12\x05\xbaH\x02\b\x01\"\x9b\x02\n" +
+	"\x06signal\x18\x04 \x01(\v2\x1d.gantry.sandbox.v1.ExecSignalH\x00R\x06signalB\r\n" +
+	"\x04part\x12\x05\xbaH\x02\b\x01J\x04\b\x05\x10\x06\"\x9b\x02\n" +
 	"\tExecStart\x12&\n" +
 	"\n" +
 	"sandbox_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02(@R\tsandboxId\x12,\n" +
@@ -3354,15 +3336,14 @@ var file_gantry_sandbox_v1_sandbox_service_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
 	(*Sandbox)(nil),                // 49: gantry.sandbox.v1.Sandbox
 	(*Lease)(nil),                  // 50: gantry.sandbox.v1.Lease
-	(*Terminal)(nil),               // 51: gantry.sandbox.v1.Terminal
-	(*Command)(nil),                // 52: gantry.sandbox.v1.Command
-	(*ExecStarted)(nil),            // 53: gantry.sandbox.v1.ExecStarted
-	(*Output)(nil),                 // 54: gantry.sandbox.v1.Output
-	(*ExecExit)(nil),               // 55: gantry.sandbox.v1.ExecExit
-	(*KeepAlive)(nil),              // 56: gantry.sandbox.v1.KeepAlive
-	(*ExecRecord)(nil),             // 57: gantry.sandbox.v1.ExecRecord
-	(*SnapshotInfo)(nil),           // 58: gantry.sandbox.v1.SnapshotInfo
-	(*DriverProbe)(nil),            // 59: gantry.sandbox.v1.DriverProbe
+	(*Command)(nil),                // 51: gantry.sandbox.v1.Command
+	(*ExecStarted)(nil),            // 52: gantry.sandbox.v1.ExecStarted
+	(*Output)(nil),                 // 53: gantry.sandbox.v1.Output
+	(*ExecExit)(nil),               // 54: gantry.sandbox.v1.ExecExit
+	(*KeepAlive)(nil),              // 55: gantry.sandbox.v1.KeepAlive
+	(*ExecRecord)(nil),             // 56: gantry.sandbox.v1.ExecRecord
+	(*SnapshotInfo)(nil),           // 57: gantry.sandbox.v1.SnapshotInfo
+	(*DriverProbe)(nil),            // 58: gantry.sandbox.v1.DriverProbe
 }
 var file_gantry_sandbox_v1_sandbox_service_proto_depIdxs = []int32{
 	47, // 0: gantry.sandbox.v1.AcquireRequest.spec:type_name -> gantry.sandbox.v1.SandboxSpec
@@ -3376,86 +3357,85 @@ var file_gantry_sandbox_v1_sandbox_service_proto_depIdxs = []int32{
 	7,  // 8: gantry.sandbox.v1.ExecRequest.start:type_name -> gantry.sandbox.v1.ExecStart
 	8,  // 9: gantry.sandbox.v1.ExecRequest.close_stdin:type_name -> gantry.sandbox.v1.CloseStdin
 	9,  // 10: gantry.sandbox.v1.ExecRequest.signal:type_name -> gantry.sandbox.v1.ExecSignal
-	51, // 11: gantry.sandbox.v1.ExecRequest.resize:type_name -> gantry.sandbox.v1.Terminal
-	52, // 12: gantry.sandbox.v1.ExecStart.command:type_name -> gantry.sandbox.v1.Command
-	47, // 13: gantry.sandbox.v1.ExecStart.spec:type_name -> gantry.sandbox.v1.SandboxSpec
-	53, // 14: gantry.sandbox.v1.ExecResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
-	54, // 15: gantry.sandbox.v1.ExecResponse.stdout:type_name -> gantry.sandbox.v1.Output
-	54, // 16: gantry.sandbox.v1.ExecResponse.stderr:type_name -> gantry.sandbox.v1.Output
-	55, // 17: gantry.sandbox.v1.ExecResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
-	56, // 18: gantry.sandbox.v1.ExecResponse.keep_alive:type_name -> gantry.sandbox.v1.KeepAlive
-	52, // 19: gantry.sandbox.v1.RunCommandRequest.command:type_name -> gantry.sandbox.v1.Command
-	47, // 20: gantry.sandbox.v1.RunCommandRequest.spec:type_name -> gantry.sandbox.v1.SandboxSpec
-	53, // 21: gantry.sandbox.v1.RunCommandResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
-	55, // 22: gantry.sandbox.v1.RunCommandResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
-	13, // 23: gantry.sandbox.v1.RunCommandResponse.stdout:type_name -> gantry.sandbox.v1.Capture
-	13, // 24: gantry.sandbox.v1.RunCommandResponse.stderr:type_name -> gantry.sandbox.v1.Capture
-	57, // 25: gantry.sandbox.v1.ListProcessesResponse.records:type_name -> gantry.sandbox.v1.ExecRecord
-	53, // 26: gantry.sandbox.v1.AttachProcessResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
-	54, // 27: gantry.sandbox.v1.AttachProcessResponse.stdout:type_name -> gantry.sandbox.v1.Output
-	54, // 28: gantry.sandbox.v1.AttachProcessResponse.stderr:type_name -> gantry.sandbox.v1.Output
-	55, // 29: gantry.sandbox.v1.AttachProcessResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
-	56, // 30: gantry.sandbox.v1.AttachProcessResponse.keep_alive:type_name -> gantry.sandbox.v1.KeepAlive
-	57, // 31: gantry.sandbox.v1.GetExecRecordResponse.record:type_name -> gantry.sandbox.v1.ExecRecord
-	49, // 32: gantry.sandbox.v1.GetResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
-	49, // 33: gantry.sandbox.v1.ListResponse.sandboxes:type_name -> gantry.sandbox.v1.Sandbox
-	49, // 34: gantry.sandbox.v1.PauseResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
-	49, // 35: gantry.sandbox.v1.ResumeResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
-	58, // 36: gantry.sandbox.v1.DestroyResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
-	58, // 37: gantry.sandbox.v1.SnapshotResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
-	48, // 38: gantry.sandbox.v1.SnapshotResponse.frozen_time:type_name -> google.protobuf.Duration
-	58, // 39: gantry.sandbox.v1.ListSnapshotsResponse.snapshots:type_name -> gantry.sandbox.v1.SnapshotInfo
-	58, // 40: gantry.sandbox.v1.RestoreResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
-	49, // 41: gantry.sandbox.v1.ForkResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
-	44, // 42: gantry.sandbox.v1.ProjectResponse.projection:type_name -> gantry.sandbox.v1.ProjectionResult
-	59, // 43: gantry.sandbox.v1.ProbeResponse.drivers:type_name -> gantry.sandbox.v1.DriverProbe
-	0,  // 44: gantry.sandbox.v1.SandboxService.Acquire:input_type -> gantry.sandbox.v1.AcquireRequest
-	2,  // 45: gantry.sandbox.v1.SandboxService.Renew:input_type -> gantry.sandbox.v1.RenewRequest
-	4,  // 46: gantry.sandbox.v1.SandboxService.Release:input_type -> gantry.sandbox.v1.ReleaseRequest
-	6,  // 47: gantry.sandbox.v1.SandboxService.Exec:input_type -> gantry.sandbox.v1.ExecRequest
-	11, // 48: gantry.sandbox.v1.SandboxService.RunCommand:input_type -> gantry.sandbox.v1.RunCommandRequest
-	14, // 49: gantry.sandbox.v1.SandboxService.ListProcesses:input_type -> gantry.sandbox.v1.ListProcessesRequest
-	16, // 50: gantry.sandbox.v1.SandboxService.AttachProcess:input_type -> gantry.sandbox.v1.AttachProcessRequest
-	18, // 51: gantry.sandbox.v1.SandboxService.SignalProcess:input_type -> gantry.sandbox.v1.SignalProcessRequest
-	20, // 52: gantry.sandbox.v1.SandboxService.GetExecRecord:input_type -> gantry.sandbox.v1.GetExecRecordRequest
-	22, // 53: gantry.sandbox.v1.SandboxService.Get:input_type -> gantry.sandbox.v1.GetRequest
-	24, // 54: gantry.sandbox.v1.SandboxService.List:input_type -> gantry.sandbox.v1.ListRequest
-	26, // 55: gantry.sandbox.v1.SandboxService.Pause:input_type -> gantry.sandbox.v1.PauseRequest
-	28, // 56: gantry.sandbox.v1.SandboxService.Resume:input_type -> gantry.sandbox.v1.ResumeRequest
-	30, // 57: gantry.sandbox.v1.SandboxService.Destroy:input_type -> gantry.sandbox.v1.DestroyRequest
-	32, // 58: gantry.sandbox.v1.SandboxService.Snapshot:input_type -> gantry.sandbox.v1.SnapshotRequest
-	34, // 59: gantry.sandbox.v1.SandboxService.ListSnapshots:input_type -> gantry.sandbox.v1.ListSnapshotsRequest
-	36, // 60: gantry.sandbox.v1.SandboxService.DeleteSnapshot:input_type -> gantry.sandbox.v1.DeleteSnapshotRequest
-	38, // 61: gantry.sandbox.v1.SandboxService.Restore:input_type -> gantry.sandbox.v1.RestoreRequest
-	40, // 62: gantry.sandbox.v1.SandboxService.Fork:input_type -> gantry.sandbox.v1.ForkRequest
-	42, // 63: gantry.sandbox.v1.SandboxService.Project:input_type -> gantry.sandbox.v1.ProjectRequest
-	45, // 64: gantry.sandbox.v1.SandboxService.Probe:input_type -> gantry.sandbox.v1.ProbeRequest
-	1,  // 65: gantry.sandbox.v1.SandboxService.Acquire:output_type -> gantry.sandbox.v1.AcquireResponse
-	3,  // 66: gantry.sandbox.v1.SandboxService.Renew:output_type -> gantry.sandbox.v1.RenewResponse
-	5,  // 67: gantry.sandbox.v1.SandboxService.Release:output_type -> gantry.sandbox.v1.ReleaseResponse
-	10, // 68: gantry.sandbox.v1.SandboxService.Exec:output_type -> gantry.sandbox.v1.ExecResponse
-	12, // 69: gantry.sandbox.v1.SandboxService.RunCommand:output_type -> gantry.sandbox.v1.RunCommandResponse
-	15, // 70: gantry.sandbox.v1.SandboxService.ListProcesses:output_type -> gantry.sandbox.v1.ListProcessesResponse
-	17, // 71: gantry.sandbox.v1.SandboxService.AttachProcess:output_type -> gantry.sandbox.v1.AttachProcessResponse
-	19, // 72: gantry.sandbox.v1.SandboxService.SignalProcess:output_type -> gantry.sandbox.v1.SignalProcessResponse
-	21, // 73: gantry.sandbox.v1.SandboxService.GetExecRecord:output_type -> gantry.sandbox.v1.GetExecRecordResponse
-	23, // 74: gantry.sandbox.v1.SandboxService.Get:output_type -> gantry.sandbox.v1.GetResponse
-	25, // 75: gantry.sandbox.v1.SandboxService.List:output_type -> gantry.sandbox.v1.ListResponse
-	27, // 76: gantry.sandbox.v1.SandboxService.Pause:output_type -> gantry.sandbox.v1.PauseResponse
-	29, // 77: gantry.sandbox.v1.SandboxService.Resume:output_type -> gantry.sandbox.v1.ResumeResponse
-	31, // 78: gantry.sandbox.v1.SandboxService.Destroy:output_type -> gantry.sandbox.v1.DestroyResponse
-	33, // 79: gantry.sandbox.v1.SandboxService.Snapshot:output_type -> gantry.sandbox.v1.SnapshotResponse
-	35, // 80: gantry.sandbox.v1.SandboxService.ListSnapshots:output_type -> gantry.sandbox.v1.ListSnapshotsResponse
-	37, // 81: gantry.sandbox.v1.SandboxService.DeleteSnapshot:output_type -> gantry.sandbox.v1.DeleteSnapshotResponse
-	39, // 82: gantry.sandbox.v1.SandboxService.Restore:output_type -> gantry.sandbox.v1.RestoreResponse
-	41, // 83: gantry.sandbox.v1.SandboxService.Fork:output_type -> gantry.sandbox.v1.ForkResponse
-	43, // 84: gantry.sandbox.v1.SandboxService.Project:output_type -> gantry.sandbox.v1.ProjectResponse
-	46, // 85: gantry.sandbox.v1.SandboxService.Probe:output_type -> gantry.sandbox.v1.ProbeResponse
-	65, // [65:86] is the sub-list for method output_type
-	44, // [44:65] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	51, // 11: gantry.sandbox.v1.ExecStart.command:type_name -> gantry.sandbox.v1.Command
+	47, // 12: gantry.sandbox.v1.ExecStart.spec:type_name -> gantry.sandbox.v1.SandboxSpec
+	52, // 13: gantry.sandbox.v1.ExecResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
+	53, // 14: gantry.sandbox.v1.ExecResponse.stdout:type_name -> gantry.sandbox.v1.Output
+	53, // 15: gantry.sandbox.v1.ExecResponse.stderr:type_name -> gantry.sandbox.v1.Output
+	54, // 16: gantry.sandbox.v1.ExecResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
+	55, // 17: gantry.sandbox.v1.ExecResponse.keep_alive:type_name -> gantry.sandbox.v1.KeepAlive
+	51, // 18: gantry.sandbox.v1.RunCommandRequest.command:type_name -> gantry.sandbox.v1.Command
+	47, // 19: gantry.sandbox.v1.RunCommandRequest.spec:type_name -> gantry.sandbox.v1.SandboxSpec
+	52, // 20: gantry.sandbox.v1.RunCommandResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
+	54, // 21: gantry.sandbox.v1.RunCommandResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
+	13, // 22: gantry.sandbox.v1.RunCommandResponse.stdout:type_name -> gantry.sandbox.v1.Capture
+	13, // 23: gantry.sandbox.v1.RunCommandResponse.stderr:type_name -> gantry.sandbox.v1.Capture
+	56, // 24: gantry.sandbox.v1.ListProcessesResponse.records:type_name -> gantry.sandbox.v1.ExecRecord
+	52, // 25: gantry.sandbox.v1.AttachProcessResponse.started:type_name -> gantry.sandbox.v1.ExecStarted
+	53, // 26: gantry.sandbox.v1.AttachProcessResponse.stdout:type_name -> gantry.sandbox.v1.Output
+	53, // 27: gantry.sandbox.v1.AttachProcessResponse.stderr:type_name -> gantry.sandbox.v1.Output
+	54, // 28: gantry.sandbox.v1.AttachProcessResponse.exit:type_name -> gantry.sandbox.v1.ExecExit
+	55, // 29: gantry.sandbox.v1.AttachProcessResponse.keep_alive:type_name -> gantry.sandbox.v1.KeepAlive
+	56, // 30: gantry.sandbox.v1.GetExecRecordResponse.record:type_name -> gantry.sandbox.v1.ExecRecord
+	49, // 31: gantry.sandbox.v1.GetResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
+	49, // 32: gantry.sandbox.v1.ListResponse.sandboxes:type_name -> gantry.sandbox.v1.Sandbox
+	49, // 33: gantry.sandbox.v1.PauseResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
+	49, // 34: gantry.sandbox.v1.ResumeResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
+	57, // 35: gantry.sandbox.v1.DestroyResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
+	57, // 36: gantry.sandbox.v1.SnapshotResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
+	48, // 37: gantry.sandbox.v1.SnapshotResponse.frozen_time:type_name -> google.protobuf.Duration
+	57, // 38: gantry.sandbox.v1.ListSnapshotsResponse.snapshots:type_name -> gantry.sandbox.v1.SnapshotInfo
+	57, // 39: gantry.sandbox.v1.RestoreResponse.snapshot:type_name -> gantry.sandbox.v1.SnapshotInfo
+	49, // 40: gantry.sandbox.v1.ForkResponse.sandbox:type_name -> gantry.sandbox.v1.Sandbox
+	44, // 41: gantry.sandbox.v1.ProjectResponse.projection:type_name -> gantry.sandbox.v1.ProjectionResult
+	58, // 42: gantry.sandbox.v1.ProbeResponse.drivers:type_name -> gantry.sandbox.v1.DriverProbe
+	0,  // 43: gantry.sandbox.v1.SandboxService.Acquire:input_type -> gantry.sandbox.v1.AcquireRequest
+	2,  // 44: gantry.sandbox.v1.SandboxService.Renew:input_type -> gantry.sandbox.v1.RenewRequest
+	4,  // 45: gantry.sandbox.v1.SandboxService.Release:input_type -> gantry.sandbox.v1.ReleaseRequest
+	6,  // 46: gantry.sandbox.v1.SandboxService.Exec:input_type -> gantry.sandbox.v1.ExecRequest
+	11, // 47: gantry.sandbox.v1.SandboxService.RunCommand:input_type -> gantry.sandbox.v1.RunCommandRequest
+	14, // 48: gantry.sandbox.v1.SandboxService.ListProcesses:input_type -> gantry.sandbox.v1.ListProcessesRequest
+	16, // 49: gantry.sandbox.v1.SandboxService.AttachProcess:input_type -> gantry.sandbox.v1.AttachProcessRequest
+	18, // 50: gantry.sandbox.v1.SandboxService.SignalProcess:input_type -> gantry.sandbox.v1.SignalProcessRequest
+	20, // 51: gantry.sandbox.v1.SandboxService.GetExecRecord:input_type -> gantry.sandbox.v1.GetExecRecordRequest
+	22, // 52: gantry.sandbox.v1.SandboxService.Get:input_type -> gantry.sandbox.v1.GetRequest
+	24, // 53: gantry.sandbox.v1.SandboxService.List:input_type -> gantry.sandbox.v1.ListRequest
+	26, // 54: gantry.sandbox.v1.SandboxService.Pause:input_type -> gantry.sandbox.v1.PauseRequest
+	28, // 55: gantry.sandbox.v1.SandboxService.Resume:input_type -> gantry.sandbox.v1.ResumeRequest
+	30, // 56: gantry.sandbox.v1.SandboxService.Destroy:input_type -> gantry.sandbox.v1.DestroyRequest
+	32, // 57: gantry.sandbox.v1.SandboxService.Snapshot:input_type -> gantry.sandbox.v1.SnapshotRequest
+	34, // 58: gantry.sandbox.v1.SandboxService.ListSnapshots:input_type -> gantry.sandbox.v1.ListSnapshotsRequest
+	36, // 59: gantry.sandbox.v1.SandboxService.DeleteSnapshot:input_type -> gantry.sandbox.v1.DeleteSnapshotRequest
+	38, // 60: gantry.sandbox.v1.SandboxService.Restore:input_type -> gantry.sandbox.v1.RestoreRequest
+	40, // 61: gantry.sandbox.v1.SandboxService.Fork:input_type -> gantry.sandbox.v1.ForkRequest
+	42, // 62: gantry.sandbox.v1.SandboxService.Project:input_type -> gantry.sandbox.v1.ProjectRequest
+	45, // 63: gantry.sandbox.v1.SandboxService.Probe:input_type -> gantry.sandbox.v1.ProbeRequest
+	1,  // 64: gantry.sandbox.v1.SandboxService.Acquire:output_type -> gantry.sandbox.v1.AcquireResponse
+	3,  // 65: gantry.sandbox.v1.SandboxService.Renew:output_type -> gantry.sandbox.v1.RenewResponse
+	5,  // 66: gantry.sandbox.v1.SandboxService.Release:output_type -> gantry.sandbox.v1.ReleaseResponse
+	10, // 67: gantry.sandbox.v1.SandboxService.Exec:output_type -> gantry.sandbox.v1.ExecResponse
+	12, // 68: gantry.sandbox.v1.SandboxService.RunCommand:output_type -> gantry.sandbox.v1.RunCommandResponse
+	15, // 69: gantry.sandbox.v1.SandboxService.ListProcesses:output_type -> gantry.sandbox.v1.ListProcessesResponse
+	17, // 70: gantry.sandbox.v1.SandboxService.AttachProcess:output_type -> gantry.sandbox.v1.AttachProcessResponse
+	19, // 71: gantry.sandbox.v1.SandboxService.SignalProcess:output_type -> gantry.sandbox.v1.SignalProcessResponse
+	21, // 72: gantry.sandbox.v1.SandboxService.GetExecRecord:output_type -> gantry.sandbox.v1.GetExecRecordResponse
+	23, // 73: gantry.sandbox.v1.SandboxService.Get:output_type -> gantry.sandbox.v1.GetResponse
+	25, // 74: gantry.sandbox.v1.SandboxService.List:output_type -> gantry.sandbox.v1.ListResponse
+	27, // 75: gantry.sandbox.v1.SandboxService.Pause:output_type -> gantry.sandbox.v1.PauseResponse
+	29, // 76: gantry.sandbox.v1.SandboxService.Resume:output_type -> gantry.sandbox.v1.ResumeResponse
+	31, // 77: gantry.sandbox.v1.SandboxService.Destroy:output_type -> gantry.sandbox.v1.DestroyResponse
+	33, // 78: gantry.sandbox.v1.SandboxService.Snapshot:output_type -> gantry.sandbox.v1.SnapshotResponse
+	35, // 79: gantry.sandbox.v1.SandboxService.ListSnapshots:output_type -> gantry.sandbox.v1.ListSnapshotsResponse
+	37, // 80: gantry.sandbox.v1.SandboxService.DeleteSnapshot:output_type -> gantry.sandbox.v1.DeleteSnapshotResponse
+	39, // 81: gantry.sandbox.v1.SandboxService.Restore:output_type -> gantry.sandbox.v1.RestoreResponse
+	41, // 82: gantry.sandbox.v1.SandboxService.Fork:output_type -> gantry.sandbox.v1.ForkResponse
+	43, // 83: gantry.sandbox.v1.SandboxService.Project:output_type -> gantry.sandbox.v1.ProjectResponse
+	46, // 84: gantry.sandbox.v1.SandboxService.Probe:output_type -> gantry.sandbox.v1.ProbeResponse
+	64, // [64:85] is the sub-list for method output_type
+	43, // [43:64] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_gantry_sandbox_v1_sandbox_service_proto_init() }
@@ -3471,7 +3451,6 @@ func file_gantry_sandbox_v1_sandbox_service_proto_init() {
 		(*ExecRequest_Stdin)(nil),
 		(*ExecRequest_CloseStdin)(nil),
 		(*ExecRequest_Signal)(nil),
-		(*ExecRequest_Resize)(nil),
 	}
 	file_gantry_sandbox_v1_sandbox_service_proto_msgTypes[10].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),

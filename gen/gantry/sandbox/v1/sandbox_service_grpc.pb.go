@@ -54,9 +54,14 @@ const (
 //
 // A supervisor process per sandbox outlives the service: running commands go on when the service is restarted, and keep output and exit status.
 // What a restart cannot save is reported as lost, never as success or failure.
+//
+// A sandbox is saved a moment after its last use, and while it is in use every few minutes. When one dies with changes that were not saved, the bucket remembers it. The next sandbox starts from
+// the last snapshot and says in lost_changes_since_time what is missing; and the first RunCommand, Exec or file call afterwards that names neither a sandbox nor a fencing token
+// is refused once with SANDBOX_STATE_LOST. It does nothing; repeating it goes on. Repeats of an effect id are answered as ever: from their record, or with EXEC_LOST.
 type SandboxServiceClient interface {
 	// Acquire takes a lease on the bucket's sandbox, and makes the sandbox when there is none: from the bucket's current snapshot, or blank when there has never
-	// been one. A snapshot that can't be restored is an error, never a blank start. Not idempotent; a lease that is not renewed ends by itself.
+	// been one. A snapshot that can't be restored is an error, never a blank start. Where changes of an earlier sandbox are lost, sandbox.lost_changes_since_time says so.
+	// Not idempotent; a lease that is not renewed ends by itself.
 	// Errors: SANDBOX_BUSY, LIMIT_REACHED, DRIVER_UNAVAILABLE, DRIVER_NOT_CONFIGURED, SNAPSHOT_DAMAGED, NOT_IMPLEMENTED.
 	Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*AcquireResponse, error)
 	// Renew prolongs a lease. Idempotent. Errors: LEASE_EXPIRED, FENCED.
@@ -66,10 +71,10 @@ type SandboxServiceClient interface {
 	// Exec runs a command. The first message is `start`; then input and signals go in, and output comes out as it arrives. The last message is `exit`.
 	// When the client goes away the command goes on, unless start.cancel_on_disconnect is set; AttachProcess takes it up again.
 	// With gantry-effect in the metadata the command runs at most once: a repeat follows the first exec. Other command, same effect: EFFECT_MISMATCH.
-	// Over REST the stream is half-duplex.
+	// Errors: SANDBOX_STATE_LOST, and those of Acquire. Over REST the stream is half-duplex.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
 	// RunCommand is Exec in one request and one answer, with bounded output. It waits for the end, so the deadline of the call must be longer than the command's limit;
-	// when the call ends first, the command goes on. Exactly-once by gantry-effect, as Exec.
+	// when the call ends first, the command goes on. Exactly-once by gantry-effect, as Exec. Errors as Exec.
 	RunCommand(ctx context.Context, in *RunCommandRequest, opts ...grpc.CallOption) (*RunCommandResponse, error)
 	// ListProcesses lists running execs and the most recent finished ones (at most 512), oldest first.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
@@ -354,9 +359,14 @@ func (c *sandboxServiceClient) Probe(ctx context.Context, in *ProbeRequest, opts
 //
 // A supervisor process per sandbox outlives the service: running commands go on when the service is restarted, and keep output and exit status.
 // What a restart cannot save is reported as lost, never as success or failure.
+//
+// A sandbox is saved a moment after its last use, and while it is in use every few minutes. When one dies with changes that were not saved, the bucket remembers it. The next sandbox starts from
+// the last snapshot and says in lost_changes_since_time what is missing; and the first RunCommand, Exec or file call afterwards that names neither a sandbox nor a fencing token
+// is refused once with SANDBOX_STATE_LOST. It does nothing; repeating it goes on. Repeats of an effect id are answered as ever: from their record, or with EXEC_LOST.
 type SandboxServiceServer interface {
 	// Acquire takes a lease on the bucket's sandbox, and makes the sandbox when there is none: from the bucket's current snapshot, or blank when there has never
-	// been one. A snapshot that can't be restored is an error, never a blank start. Not idempotent; a lease that is not renewed ends by itself.
+	// been one. A snapshot that can't be restored is an error, never a blank start. Where changes of an earlier sandbox are lost, sandbox.lost_changes_since_time says so.
+	// Not idempotent; a lease that is not renewed ends by itself.
 	// Errors: SANDBOX_BUSY, LIMIT_REACHED, DRIVER_UNAVAILABLE, DRIVER_NOT_CONFIGURED, SNAPSHOT_DAMAGED, NOT_IMPLEMENTED.
 	Acquire(context.Context, *AcquireRequest) (*AcquireResponse, error)
 	// Renew prolongs a lease. Idempotent. Errors: LEASE_EXPIRED, FENCED.
@@ -366,10 +376,10 @@ type SandboxServiceServer interface {
 	// Exec runs a command. The first message is `start`; then input and signals go in, and output comes out as it arrives. The last message is `exit`.
 	// When the client goes away the command goes on, unless start.cancel_on_disconnect is set; AttachProcess takes it up again.
 	// With gantry-effect in the metadata the command runs at most once: a repeat follows the first exec. Other command, same effect: EFFECT_MISMATCH.
-	// Over REST the stream is half-duplex.
+	// Errors: SANDBOX_STATE_LOST, and those of Acquire. Over REST the stream is half-duplex.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
 	// RunCommand is Exec in one request and one answer, with bounded output. It waits for the end, so the deadline of the call must be longer than the command's limit;
-	// when the call ends first, the command goes on. Exactly-once by gantry-effect, as Exec.
+	// when the call ends first, the command goes on. Exactly-once by gantry-effect, as Exec. Errors as Exec.
 	RunCommand(context.Context, *RunCommandRequest) (*RunCommandResponse, error)
 	// ListProcesses lists running execs and the most recent finished ones (at most 512), oldest first.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)

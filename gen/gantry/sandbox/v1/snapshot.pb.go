@@ -50,7 +50,9 @@ type SnapshotInfo struct {
 	// True for the one that the bucket's next sandbox starts from.
 	Current bool `protobuf:"varint,12,opt,name=current,proto3" json:"current,omitempty"`
 	// Files that are not in it, with the reason, at most 20: pipes, sockets, names that an archive cannot hold.
-	Skipped       []string `protobuf:"bytes,13,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	Skipped []string `protobuf:"bytes,13,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	// True when the service took it by itself and not on request. Of each sort a number of unpinned ones is kept.
+	Automatic     bool `protobuf:"varint,14,opt,name=automatic,proto3" json:"automatic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -176,11 +178,18 @@ func (x *SnapshotInfo) GetSkipped() []string {
 	return nil
 }
 
+func (x *SnapshotInfo) GetAutomatic() bool {
+	if x != nil {
+		return x.Automatic
+	}
+	return false
+}
+
 var File_gantry_sandbox_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_gantry_sandbox_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	" gantry/sandbox/v1/snapshot.proto\x12\x11gantry.sandbox.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x03\n" +
+	" gantry/sandbox/v1/snapshot.proto\x12\x11gantry.sandbox.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x03\n" +
 	"\fSnapshotInfo\x12\x1f\n" +
 	"\vsnapshot_id\x18\x01 \x01(\tR\n" +
 	"snapshotId\x12\x16\n" +
@@ -199,7 +208,8 @@ const file_gantry_sandbox_v1_snapshot_proto_rawDesc = "" +
 	" \x01(\tR\x05label\x12\x16\n" +
 	"\x06pinned\x18\v \x01(\bR\x06pinned\x12\x18\n" +
 	"\acurrent\x18\f \x01(\bR\acurrent\x12\x18\n" +
-	"\askipped\x18\r \x03(\tR\askippedB\xcd\x01\n" +
+	"\askipped\x18\r \x03(\tR\askipped\x12\x1c\n" +
+	"\tautomatic\x18\x0e \x01(\bR\tautomaticB\xcd\x01\n" +
 	"\x15com.gantry.sandbox.v1B\rSnapshotProtoP\x01Z?github.com/gantry-agents/gantry/gen/gantry/sandbox/v1;sandboxv1\xa2\x02\x03GSX\xaa\x02\x11Gantry.Sandbox.V1\xca\x02\x11Gantry\\Sandbox\\V1\xe2\x02\x1dGantry\\Sandbox\\V1\\GPBMetadata\xea\x02\x13Gantry::Sandbox::V1b\x06proto3"
 
 var (

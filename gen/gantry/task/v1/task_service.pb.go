@@ -141,7 +141,7 @@ type CreateTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of work: a lower-case word.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Queue. Empty: "default".
+	// Queue. Empty: "default". A task waits until a worker leases from its queue: the orchestrator's leases kind agent_run from "agent-run".
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// What a worker must offer, for example "sandbox". Empty: nothing.
 	Capability string `protobuf:"bytes,3,opt,name=capability,proto3" json:"capability,omitempty"`

@@ -70,6 +70,7 @@ type ThreadServiceClient interface {
 	// Follow streams the events of a thread after a sequence and then those that come, until the caller leaves or max_wait passes without one.
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowResponse], error)
 	// Changes lists threads of the caller's (tenant, agent, user) that changed after a cursor, oldest change first, each once with its head. For indexers.
+	// An anonymous caller is told of its own session only, here and in List.
 	Changes(ctx context.Context, in *ChangesRequest, opts ...grpc.CallOption) (*ChangesResponse, error)
 	// Head describes a thread: sequence, epoch, owner, open run, last checkpoint. NOT_FOUND/THREAD_NOT_FOUND when it doesn't exist.
 	Head(ctx context.Context, in *HeadRequest, opts ...grpc.CallOption) (*HeadResponse, error)
@@ -337,6 +338,7 @@ type ThreadServiceServer interface {
 	// Follow streams the events of a thread after a sequence and then those that come, until the caller leaves or max_wait passes without one.
 	Follow(*FollowRequest, grpc.ServerStreamingServer[FollowResponse]) error
 	// Changes lists threads of the caller's (tenant, agent, user) that changed after a cursor, oldest change first, each once with its head. For indexers.
+	// An anonymous caller is told of its own session only, here and in List.
 	Changes(context.Context, *ChangesRequest) (*ChangesResponse, error)
 	// Head describes a thread: sequence, epoch, owner, open run, last checkpoint. NOT_FOUND/THREAD_NOT_FOUND when it doesn't exist.
 	Head(context.Context, *HeadRequest) (*HeadResponse, error)

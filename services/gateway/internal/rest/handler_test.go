@@ -132,13 +132,13 @@ func TestErrorsHaveCodeAndReason(t *testing.T) {
 		code                               int
 	}{
 		{"an error of the service", "GET", "/v1/fs:stat?path=missing", "", `"reason":"PATH_NOT_FOUND"`, 404},
-		{"a field that nobody knows", "PUT", "/v1/fs:write", `{"path":"a","contents":"eA=="}`, "contents", 400},
+		{"a field that nobody knows", "PUT", "/v1/fs:write", `{"path":"a","contents":"eA=="}`, `"reason":"REQUEST_UNREADABLE"`, 400},
 		{"a query that nobody knows", "GET", "/v1/fs:stat?pth=a", "", "", 200}, // query parameters of others are passed over, as HTTP does
-		{"no JSON", "PUT", "/v1/fs:write", `{`, "", 400},
+		{"no JSON", "PUT", "/v1/fs:write", `{`, `"reason":"REQUEST_UNREADABLE"`, 400},
 		{"a path that is no call", "GET", "/v1/nothing", "", `"reason":"NO_SUCH_CALL"`, 404},
 		{"a method that is not served", "DELETE", "/v1/fs:stat", "", `"reason":"METHOD_NOT_ALLOWED"`, 405},
 		{"not implemented", "GET", "/v1/fs:usage", "", `"code":12`, 501},
-		{"a body that is too large", "PUT", "/v1/fs:write", `{"path":"a","content":"` + strings.Repeat("A", 2<<20) + `"}`, "", 400},
+		{"a body that is too large", "PUT", "/v1/fs:write", `{"path":"a","content":"` + strings.Repeat("A", 2<<20) + `"}`, `"reason":"BODY_TOO_LARGE"`, 429},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
