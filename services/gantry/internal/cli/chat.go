@@ -26,10 +26,11 @@ func (c *Chat) Run(ctx context.Context, env *Env) error {
 			env.Line("Session %s with agent %s. An empty line or the end of input leaves.", c.Session, c.Agent)
 		}
 		lines := env.Lines()
+		var last error // of the newest exchange: it decides how the talk ended
 		for {
 			text, more := c.read(env, lines.Scan, lines.Text)
 			if strings.TrimSpace(text) == "" || !more {
-				return lines.Err()
+				return errors.Join(lines.Err(), last)
 			}
 			in := &orchestratorv1.RunInput{Text: text}
 			if c.Model != "" {
@@ -39,12 +40,16 @@ func (c *Chat) Run(ctx context.Context, env *Env) error {
 			if err == nil {
 				err = show(env, c.JSON, received(stream))
 			}
-			var ended exitCode
-			if err != nil && !errors.As(err, &ended) { // a failed run was shown; the talk goes on
-				if ctx.Err() != nil {
-					return err
+			if ctx.Err() != nil {
+				return err
+			}
+			last = nil
+			var failed exitCode
+			if err != nil { // the talk goes on
+				last = exitCode(ExitFailed)
+				if !errors.As(err, &failed) { // a failed run was shown by its stream
+					fmt.Fprintln(env.Err, "gantry:", Explain(err))
 				}
-				fmt.Fprintln(env.Err, "gantry:", Explain(err))
 			}
 		}
 	})

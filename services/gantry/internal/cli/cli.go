@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -110,7 +111,7 @@ func wayOut(e *errdefs.Error) string {
 		return "name a user with --user or a session with --session"
 	case e.Reason == "AGENT_NOT_FOUND":
 		return "gantry agents list shows the agents"
-	case e.Reason == "MODEL_NOT_FOUND":
+	case e.Reason == "MODEL_NOT_FOUND", strings.HasPrefix(e.Reason, "MODEL_UN"):
 		return "gantry agents models shows the models"
 	case e.Reason == "SANDBOX_UNAVAILABLE":
 		return "gantry doctor says what this machine lacks"

@@ -63,3 +63,18 @@ func TestMalformedIdentityIsRefusedBeforeAnythingHappens(t *testing.T) {
 		t.Error("the data directory was made all the same")
 	}
 }
+
+func TestWhatOthersWroteCantSteerTheTerminal(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                    "plain",
+		"two\nlines\tand a tab":    "two\nlines\tand a tab",
+		"e\x1b[31mRED\x1b]0;pwn\a": `e\x1b[31mRED\x1b]0;pwn\a`,
+		"\u009b2J":                 `\u009b2J`,
+		"Größe 数据":                 "Größe 数据",
+		"over\rwrite":              `over\rwrite`,
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

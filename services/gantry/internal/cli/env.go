@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -23,8 +27,27 @@ func (e *Env) Quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// Line prints one line for people.
-func (e *Env) Line(format string, args ...any) { fmt.Fprintf(e.Out, format+"\n", args...) }
+// Line prints one line for people. What users and models wrote can't steer the terminal with it: control characters are shown, not sent.
+func (e *Env) Line(format string, args ...any) {
+	fmt.Fprintln(e.Out, Printable(fmt.Sprintf(format, args...)))
+}
+
+// Printable shows control characters, but for line feeds and tabs, as escapes.
+func Printable(s string) string {
+	harmless := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && r != utf8.RuneError }
+	if !strings.ContainsFunc(s, func(r rune) bool { return !harmless(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if harmless(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
 
 // JSON prints a message as one line of JSON.
 func (e *Env) JSON(m proto.Message) error {

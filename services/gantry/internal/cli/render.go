@@ -118,14 +118,14 @@ func (r *Renderer) terminal(t *orchestratorv1.RunTerminal) {
 
 func (r *Renderer) line(format string, args ...any) {
 	r.newline()
-	fmt.Fprintf(r.w, format+"\n", args...)
+	fmt.Fprintln(r.w, Printable(fmt.Sprintf(format, args...)))
 }
 
 func (r *Renderer) text(s string) {
 	if s == "" {
 		return
 	}
-	fmt.Fprint(r.w, s)
+	fmt.Fprint(r.w, Printable(s))
 	r.open = !strings.HasSuffix(s, "\n")
 }
 

@@ -40,6 +40,7 @@ type Where struct {
 	Token         config.Secret `help:"Credential." env:"GANTRY_TOKEN"`
 	Local         bool          `help:"Run the whole suite inside this command, on --data, for its duration."`
 	Data          string        `help:"Data directory of --local." default:".gantry" type:"path"`
+	Workspaces    string        `help:"Directory of agents of --local." type:"path"`
 	Timeout       time.Duration `help:"How long the command may take. 0: as long as it takes." default:"0"`
 }
 
@@ -150,7 +151,7 @@ func (t *Target) connect(ctx context.Context, env *Env) (*Clients, func(context.
 // local runs the suite in this process, reachable for this command alone.
 func (t *Target) local(ctx context.Context, env *Env) (*Clients, func(context.Context) error, error) {
 	cfg := suite.DefaultConfig()
-	cfg.Data = t.Data
+	cfg.Data, cfg.Workspaces = t.Data, t.Workspaces
 	s, err := suite.Start(ctx, cfg, suite.Options{Logger: env.Quiet(), Private: true})
 	if err != nil {
 		return nil, nil, err

@@ -24,7 +24,11 @@ func (c *Up) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	env.Line("Gantry serves gRPC on %s and REST on http://%s (docs at /docs/). Model: %s. Data: %s. Ctrl-C ends it.", s.Address(), s.HTTPAddress(), s.Model(ctx), s.Data())
+	rest := ""
+	if s.HTTPAddress() != "" {
+		rest = " and REST on http://" + s.HTTPAddress() + " (docs at /docs/)"
+	}
+	env.Line("Gantry serves gRPC on %s%s. Model: %s. Data: %s. Ctrl-C ends it.", s.Address(), rest, s.Model(ctx), s.Data())
 	return wait(ctx, s, log)
 }
 
