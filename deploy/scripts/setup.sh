@@ -15,7 +15,6 @@ required() { [[ ",${GANTRY_TEST_REQUIRE:-}," == *",$1,"* || ",${GANTRY_TEST_REQU
 # need : package : what shows that it is there (a program, or a path) : what is tested with it
 wanted=(
 	"postgres:postgresql:/usr/lib/postgresql/*/bin/postgres:the postgres backends"
-	"redis:redis-server:redis-server:the redis backends"
 	"ripgrep:ripgrep:rg:searches by commands in the sandbox"
 	"docker:docker.io:dockerd:container tests"
 	"docker:docker-compose:docker-compose:the compose file"
@@ -50,13 +49,6 @@ for line in "${wanted[@]}"; do
 		lost+=("$package ($use)")
 	fi
 done
-# Any browser of the family will do for the console's tests.
-if ! there chromium && ! there chromium-browser && ! there google-chrome && ! there google-chrome-stable; then
-	packages+=(chromium)
-	needs+=(browser)
-	lost+=("chromium (the console in a browser)")
-fi
-
 # A service that a package would start at once takes ports and memory that the tests do not want: none is started.
 without_services() {
 	local policy=/usr/sbin/policy-rc.d

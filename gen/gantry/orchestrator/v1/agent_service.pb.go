@@ -284,7 +284,7 @@ func (x *ListAgentsRequest) GetPageToken() string {
 // ListAgentsResponse is one page.
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Agents; spec and skills are left out.
+	// Agents with id, origin, revision and time; GetAgent gives the rest.
 	Agents []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

@@ -1,8 +1,10 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -58,6 +60,26 @@ func (c *Config) prepare() error {
 		return errors.Join(dataError(data, err), probe.Close(), os.Remove(probe.Name()))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// free says, before anything is made, when a public address is in use. Port 0 always is free.
+func (c *Config) free(ctx context.Context) error {
+	for setting, address := range map[string]string{"address": c.Address, "http-address": c.HTTPAddress} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			continue // off, or not of TCP; what is wrong with it is said by who serves it
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("%s is in use by another program: stop that one, or choose another address with --%s", address, setting)
+		}
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("--%s %s: %w", setting, address, err)
+		}
+	}
+	return nil
 }
 
 // dataError says what is wrong with the data directory and what to do.

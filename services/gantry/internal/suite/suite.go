@@ -58,6 +58,11 @@ type Suite struct {
 
 // Start builds and starts everything. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config, opts Options) (_ *Suite, err error) {
+	if !opts.Private {
+		if err := cfg.free(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := cfg.prepare(); err != nil {
 		return nil, err
 	}
