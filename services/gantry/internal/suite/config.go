@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/gantry-agents/gantry/libs/access"
+	"github.com/gantry-agents/gantry/libs/server"
 )
 
 // Config holds the settings of the suite in one process. Each service has many more when it runs by itself; here they have their defaults.
@@ -62,11 +63,14 @@ func (c *Config) prepare() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// free says, before anything is made, when a public address is in use. Port 0 always is free.
+// free says, before anything is made, when a public address is in use, or may not be served without authentication. Port 0 always is free.
 func (c *Config) free(ctx context.Context) error {
 	for setting, address := range map[string]string{"address": c.Address, "http-address": c.HTTPAddress} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			continue // off, or not of TCP; what is wrong with it is said by who serves it
+		}
+		if open, err := server.Open(address); err == nil && open && c.Auth.Mode != access.ModeJWT {
+			return fmt.Errorf("%w, so --%s %s must be loopback; --auth-mode jwt serves others", server.ErrOpenAddress, setting, address)
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
