@@ -22,9 +22,9 @@ type Env struct {
 	Version  string
 }
 
-// Quiet is the log of a suite that runs inside a command: warnings only, apart from the output.
+// Quiet is the log of a suite that runs inside a command: faults only. What goes wrong with a call is the command's own to say, in one line.
 func (e *Env) Quiet() *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 // Line prints one line for people. What users and models wrote can't steer the terminal with it: control characters are shown, not sent.

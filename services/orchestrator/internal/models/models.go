@@ -97,7 +97,12 @@ func (m *Models) Resolve(ctx context.Context, name string) (run.ResolvedModel, e
 
 // unknown says that there is no such model, and which there are; other errors pass.
 func (m *Models) unknown(ctx context.Context, ref model.Ref, p model.Provider, err error) error {
-	if kind, ok := model.KindOf(err); !ok || kind != model.KindUnknownModel {
+	switch kind, ok := model.KindOf(err); {
+	case ok && kind == model.KindUnavailable:
+		// A misspelt provider goes whole to the default one: say where the name was looked for.
+		return errdefs.New(errdefs.ErrUnavailable, run.Domain, "MODEL_UNAVAILABLE", "the model %q is looked for at %s, which is not reached (providers: %s): %w",
+			ref.Model, ref.Provider, strings.Join(m.registry.Names(), ", "), err).With("model", ref.String())
+	case !ok || kind != model.KindUnknownModel:
 		return err
 	}
 	var names []string
