@@ -38,7 +38,9 @@ func (b *bencher) processes(ctx context.Context, dir string) (err error) {
 	}
 	c, err := procs.Start(ctx, procs.Config{
 		Dir: filepath.Join(dir, "many"), Workspaces: filepath.Join(dir, "agents"), Model: "scripted:script",
-		Args: map[string][]string{procs.Orchestrator: {"--model-script=" + filepath.Join(dir, "script.yaml"), "--ollama-url=none"}},
+		Args: map[string][]string{
+			procs.Orchestrator: {"--model-script=" + filepath.Join(dir, "script.yaml"), "--ollama-url=none"}, procs.Sandbox: {"--release-on-stop"},
+		},
 	})
 	if errors.Is(err, procs.ErrNoBinaries) {
 		fmt.Fprintln(b.out, "bench: no figures across processes:", err)

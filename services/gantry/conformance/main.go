@@ -69,7 +69,9 @@ func run(ctx context.Context, only string, write bool) (err error) {
 	}
 	cluster, err := procs.Start(ctx, procs.Config{
 		Dir: dir, Model: "scripted:script", Workspaces: filepath.Join(root, "examples"),
-		Args: map[string][]string{procs.Orchestrator: {"--model-script=" + script, "--ollama-url=none", "--model-attempts=2"}},
+		Args: map[string][]string{
+			procs.Orchestrator: {"--model-script=" + script, "--ollama-url=none", "--model-attempts=2"}, procs.Sandbox: {"--release-on-stop"},
+		},
 	})
 	if err != nil {
 		return err

@@ -9,8 +9,10 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	sandboxv1 "github.com/gantry-agents/gantry/gen/gantry/sandbox/v1"
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/config"
+	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/gantry/e2e"
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
 	"github.com/gantry-agents/gantry/services/gantry/internal/suite"
@@ -116,6 +118,7 @@ func processes(t *testing.T) *procs.Cluster {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
+		destroyAll(t, ctx, c)
 		if err := c.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
 		}
@@ -129,4 +132,27 @@ func processes(t *testing.T) *procs.Cluster {
 		}
 	})
 	return c
+}
+
+// destroyAll ends the sandboxes, which would outlive the processes.
+func destroyAll(t *testing.T, ctx context.Context, c *procs.Cluster) {
+	boxes := sandboxv1.NewSandboxServiceClient(c.Conn(procs.Sandbox))
+	for _, tenant := range []string{identity.DefaultTenant, "globex"} {
+		ctx := access.NewTokenContext(ctx, sign(t, access.ClientClaims{Tenant: tenant, User: "*", Agents: []string{"*"}, Verbs: []string{"*"}, Scopes: []string{"*"}}))
+		all, err := boxes.List(identity.NewContext(ctx, identity.Identity{Agent: "helper", User: "admin"}), &sandboxv1.ListRequest{AllBuckets: true})
+		if err != nil {
+			t.Errorf("sandboxes of %s: %v", tenant, err)
+		}
+		for _, box := range all.GetSandboxes() {
+			bucket, err := identity.ParseBucket(box.GetBucket())
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			owner := identity.Identity{Agent: bucket.Agent, User: bucket.User, Session: bucket.Session, Scope: bucket.Scope}
+			if _, err := boxes.Destroy(identity.NewContext(ctx, owner), &sandboxv1.DestroyRequest{SandboxId: box.GetSandboxId(), Force: true}); err != nil {
+				t.Errorf("destroy %s of %s: %v", box.GetSandboxId(), box.GetBucket(), err)
+			}
+		}
+	}
 }

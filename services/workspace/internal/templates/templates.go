@@ -311,7 +311,7 @@ func (t *Templates) configured(ids map[string]bool) {
 // holdsLayout says whether a directory beside workspaces is one itself: it has at least one name of the layout. Others, such as scripts, are not listed.
 func holdsLayout(dir string) bool {
 	for name := range sharedNames {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && name != fsops.IgnoreFile {
 			return true
 		}
 	}
