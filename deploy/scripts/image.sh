@@ -44,3 +44,6 @@ for s in "${services[@]}"; do
 	DOCKER_BUILDKIT=0 docker build -q -f deploy/Dockerfile --build-arg SERVICE="$s" --build-arg USER="$user" -t "gantry/$s:$tag" . >/dev/null
 	printf 'image: gantry/%s:%s  %s\n' "$s" "$tag" "$(docker image inspect -f '{{.Size}}' "gantry/$s:$tag" | awk '{printf "%.1f MB", $1/1e6}')"
 done
+
+# docker-compose.yml wants keys; whoever has some keeps them.
+[[ -e "${GANTRY_KEYS:-deploy/keys}/task.env" ]] || deploy/scripts/token.sh --keys-only
