@@ -3,8 +3,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -38,10 +40,15 @@ type Root struct {
 }
 
 // Version prints the version.
-type Version struct{}
+type Version struct {
+	JSON bool `help:"Print JSON."`
+}
 
 // Run prints it.
-func (Version) Run(env *Env) error {
+func (c Version) Run(env *Env) error {
+	if c.JSON {
+		return env.Value(map[string]string{"version": env.Version})
+	}
 	env.Line("gantry %s", env.Version)
 	return nil
 }
@@ -79,8 +86,24 @@ func Main(ctx context.Context, args []string, env *Env) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return ExitFailed
 	}
-	fmt.Fprintln(env.Err, "gantry:", Explain(err))
+	if slices.Contains(args, "--json") {
+		env.failed(err)
+	} else {
+		fmt.Fprintln(env.Err, "gantry:", Explain(err))
+	}
 	return ExitFailed
+}
+
+// failed prints an error as one object on the standard error, for programs that asked for JSON.
+func (e *Env) failed(err error) {
+	out := map[string]any{"message": Explain(err)}
+	var typed *errdefs.Error
+	if errors.As(err, &typed) {
+		out["reason"], out["message"], out["details"] = typed.Reason, oneLine(typed.Message, 1000), typed.Meta
+	}
+	enc := json.NewEncoder(e.Err)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(map[string]any{"error": out}) // a standard error that is gone has no reader
 }
 
 // exitCode ends the program with a code of its own and no message.

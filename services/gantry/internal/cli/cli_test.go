@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -76,5 +77,15 @@ func TestWhatOthersWroteCantSteerTheTerminal(t *testing.T) {
 		if got := Printable(in); got != want {
 			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
 		}
+	}
+}
+
+func TestErrorsAreJSONWhereJSONWasAskedFor(t *testing.T) {
+	code, out, errs := run(t, "", "call", "--json", "--local", "--data", t.TempDir(), "--user", "a\nb", "hi")
+	var got struct {
+		Error struct{ Reason, Message string }
+	}
+	if err := json.Unmarshal([]byte(errs), &got); err != nil || code != ExitFailed || out != "" || got.Error.Reason != "IDENTITY_MALFORMED" || got.Error.Message == "" {
+		t.Errorf("code %d, out %q, err %q (%v)", code, out, errs, err)
 	}
 }
