@@ -146,7 +146,12 @@ var execCases = []Case{
 	}},
 	{"a client that goes away stops the command only if it asked for that", func(tb testing.TB, e *Env) {
 		ctx := e.As("ana")
-		for _, stop := range []bool{true, false} {
+		running := func(id string) bool {
+			r, err := e.Sandbox.GetExecRecord(ctx, &pb.GetExecRecordRequest{SandboxId: "-", ExecId: id})
+			return err == nil && r.GetRecord().GetExit().GetState() == pb.ExecState_EXEC_STATE_RUNNING
+		}
+		var ids []string
+		for _, stop := range []bool{false, true} {
 			gone, cancel := context.WithCancel(ctx)
 			stream, err := e.Sandbox.Exec(gone)
 			if err != nil {
@@ -160,20 +165,13 @@ var execCases = []Case{
 				tb.Fatal(err)
 			}
 			cancel()
-			id := ev.GetStarted().GetExecId()
-			running := func() bool {
-				r, err := e.Sandbox.GetExecRecord(ctx, &pb.GetExecRecordRequest{SandboxId: "-", ExecId: id})
-				return err == nil && r.GetRecord().GetExit().GetState() == pb.ExecState_EXEC_STATE_RUNNING
-			}
-			if stop {
-				eventually(tb, "stopped", func() bool { return !running() })
-				continue
-			}
-			time.Sleep(200 * time.Millisecond)
-			want(tb, "goes on", running(), true)
-			if _, err := e.Sandbox.SignalProcess(ctx, &pb.SignalProcessRequest{SandboxId: "-", ExecId: id, Signal: 9}); err != nil {
-				tb.Error(err)
-			}
+			ids = append(ids, ev.GetStarted().GetExecId())
+		}
+		// The one that was left first would have been stopped first.
+		eventually(tb, "stopped", func() bool { return !running(ids[1]) })
+		want(tb, "goes on", running(ids[0]), true)
+		if _, err := e.Sandbox.SignalProcess(ctx, &pb.SignalProcessRequest{SandboxId: "-", ExecId: ids[0], Signal: 9}); err != nil {
+			tb.Error(err)
 		}
 	}},
 	{"an effect happens once, however often and at once it is asked for", func(tb testing.TB, e *Env) {
@@ -205,6 +203,20 @@ var execCases = []Case{
 		}
 		_, err = e.Sandbox.GetExecRecord(ctx, &pb.GetExecRecordRequest{SandboxId: "-", Effect: effectOf(withEffect(ctx, "never"))})
 		refused(tb, "an effect that never was", err, errdefs.ErrNotFound, "EXEC_NOT_FOUND")
+	}},
+	{"a command that is killed for memory says so", func(tb testing.TB, e *Env) {
+		resp, err := e.Sandbox.RunCommand(e.As("ana"), &pb.RunCommandRequest{
+			Spec:    &pb.SandboxSpec{Limits: &pb.Limits{MemoryBytes: 64 << 20}},
+			Command: &pb.Command{Argv: []string{"perl", "-e", "my $x = 'a' x (1<<30); print 'ALLOWED'"}},
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		want(tb, "out of memory", resp.GetExit().GetOom(), true)
+		want(tb, "code", resp.GetExit().GetCode(), 137)
+		want(tb, "signal", resp.GetExit().GetSignal(), 9)
+		want(tb, "start error", resp.GetExit().GetStartError(), "")
+		want(tb, "stdout", resp.GetStdout().GetText(), "")
 	}},
 	{"malformed commands are refused", func(tb testing.TB, e *Env) {
 		ctx := e.As("ana")

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agents/gantry/libs/effect"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/testkit"
 )
 
 // Target is the implementation under test.
@@ -181,11 +182,12 @@ func refused(tb testing.TB, what string, err, class error, reason string) {
 // eventually asks until the answer is yes.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("never came true: %s", what)
+	testkit.Eventually(tb, 15*time.Second, func() error {
+		if !ok() {
+			return errors.New("not " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func lines(s string) []string { return strings.Fields(s) }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/sandbox/internal/sandbox"
 )
 
@@ -163,11 +164,12 @@ func running(mark string) (n int) {
 // eventually asks until the answer is yes.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("never came true: %s", what)
+	testkit.Eventually(tb, 10*time.Second, func() error {
+		if !ok() {
+			return errors.New("not " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func want[T comparable](tb testing.TB, what string, got, expected T) {
