@@ -179,7 +179,7 @@ func (r *Root) SetMode(_ context.Context, path string, mode fs.FileMode, modTime
 
 // Usage implements [sandbox.Tree]. It counts the whole file system, which is right where the workspace is one of its own.
 func (r *Root) Usage(context.Context) (u sandbox.Usage, err error) {
-	u.LimitBytes, u.LimitEntries = r.opt.LimitBytes, r.opt.LimitEntries
+	u.LimitBytes, u.LimitEntries, u.LimitFileBytes = r.opt.LimitBytes, r.opt.LimitEntries, r.opt.LimitFileBytes
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(r.dir.Fd()), &st); err != nil {
 		return u, translate(".", false, err)

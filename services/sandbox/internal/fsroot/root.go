@@ -28,8 +28,8 @@ type Options struct {
 	UID, GID int
 	// CommandUID is the user of commands; what belongs to others is read-only for them. Negative: not known.
 	CommandUID int
-	// LimitBytes and LimitEntries are what Usage reports as limits. 0: not limited.
-	LimitBytes, LimitEntries int64
+	// LimitBytes, LimitEntries and LimitFileBytes are what Usage reports as limits. 0: not limited.
+	LimitBytes, LimitEntries, LimitFileBytes int64
 	// Sync makes writes durable before they are reported.
 	Sync bool
 	// Lock orders writers of one workspace. All roots of one workspace in this process share it.

@@ -60,6 +60,11 @@ type Spec struct {
 	// Records are finished effects that a restored snapshot carries: a repeat is answered from them.
 	Records []Record  `json:"records,omitempty"`
 	Created time.Time `json:"created"`
+	// Restored is the snapshot that the instance starts from, and LostSince the time from which on changes are missing in it. Drivers keep them and never read them.
+	Restored  string    `json:"restored,omitempty"`
+	LostSince time.Time `json:"lost_since,omitzero"`
+	// OrphanTimeout is how long the instance is kept when no service asks for it and nothing runs in it. 0: an hour.
+	OrphanTimeout time.Duration `json:"orphan_timeout,omitempty"`
 }
 
 // Feature is one thing that a driver needs or offers on this machine.
@@ -136,6 +141,8 @@ type Instance interface {
 	// Freeze stops every process of the commands and returns when all have stopped. Thaw lets them go on. Both may be repeated.
 	Freeze(ctx context.Context) error
 	Thaw(ctx context.Context) error
+	// SetUnsaved says whether the instance has changes that no snapshot has. One that has is not given up as soon when no service asks for it.
+	SetUnsaved(unsaved bool) error
 	// Alive checks that the sandbox lives, and counts the execs that run. It is cheap: every sandbox is asked every second.
 	Alive(ctx context.Context) (running int, err error)
 	// Destroy ends every process and removes every trace on this machine. Repeating it is no error.

@@ -84,4 +84,6 @@ type WriteOptions struct {
 type Usage struct {
 	Bytes, Entries           int64
 	LimitBytes, LimitEntries int64
+	// LimitFileBytes bounds one file.
+	LimitFileBytes int64
 }

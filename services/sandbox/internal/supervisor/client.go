@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -195,7 +196,7 @@ func (c *Client) Files(ctx context.Context, as sandbox.Access) (sandbox.Tree, er
 	}
 	opt := fsroot.Options{
 		UID: info.UID, GID: info.GID, CommandUID: info.UID, Sync: info.Sync, Lock: &c.files,
-		LimitBytes: c.spec.Limits.DiskBytes, LimitEntries: c.spec.Limits.DiskEntries,
+		LimitBytes: c.spec.Limits.DiskBytes, LimitEntries: c.spec.Limits.DiskEntries, LimitFileBytes: c.spec.Limits.FileBytes,
 	}
 	switch as {
 	case sandbox.AsOwner:
@@ -258,6 +259,22 @@ func (c *Client) Destroy(ctx context.Context) error {
 // Open connects to an instance whose supervisor may be running already. It does not check that it answers.
 func Open(dir string, spec sandbox.Spec, reap func(dir string, spec sandbox.Spec) error) *Client {
 	return &Client{dir: filepath.Clean(dir), spec: spec, reap: reap}
+}
+
+// SetUnsaved implements [sandbox.Instance]. It is a file beside the socket, which the supervisor looks for when it considers to end.
+func (c *Client) SetUnsaved(unsaved bool) error {
+	name := filepath.Join(c.dir, unsavedFile)
+	if !unsaved {
+		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	err := os.WriteFile(name, nil, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return lost("the sandbox is gone")
+	}
+	return err
 }
 
 // StoredRecords reads the records that a supervisor which is gone has left. See [ReadRecords].

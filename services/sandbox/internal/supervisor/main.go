@@ -22,9 +22,14 @@ const (
 	socketFile = "ctl.sock"
 	specFile   = "spec.json"
 	logFile    = "supervisor.log"
-	// orphanTimeout ends a sandbox that no service has asked for and in which nothing runs. One whose directory was removed ends at the next look.
-	orphanTimeout = 24 * time.Hour
-	lookInterval  = 10 * time.Second
+	// unsavedFile is there while the sandbox has changes that no snapshot has.
+	unsavedFile = "unsaved"
+	// orphanTimeout ends a sandbox that no service has asked for and in which nothing runs, when its spec says nothing else. One whose directory was removed ends at
+	// the next look.
+	orphanTimeout = time.Hour
+	// unsavedTimeout is the same for one with unsaved changes: only a service can save them, but memory is not held for ever.
+	unsavedTimeout = 24 * time.Hour
+	lookInterval   = 10 * time.Second
 )
 
 // Main is the supervisor process. args[1] is the directory of the instance; file 3 is a pipe on which it reports that it is ready, or why not. The return
@@ -64,12 +69,24 @@ func Main(args []string, factories map[string]Factory) int {
 			return 0
 		case <-tick.C:
 			_, err := os.Stat(filepath.Join(s.dir, specFile))
-			if (errors.Is(err, fs.ErrNotExist) || s.idle(orphanTimeout)) && s.stop() == nil {
+			if (errors.Is(err, fs.ErrNotExist) || s.idle(s.patience())) && s.stop() == nil {
 				_ = os.RemoveAll(s.dir)
 				return 0
 			}
 		}
 	}
+}
+
+// patience is how long a service may not ask for the sandbox before it ends.
+func (s *Server) patience() time.Duration {
+	d := s.spec.OrphanTimeout
+	if d <= 0 {
+		d = orphanTimeout
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, unsavedFile)); !errors.Is(err, fs.ErrNotExist) {
+		d = max(d, unsavedTimeout)
+	}
+	return d
 }
 
 // setUp makes the sandbox and the socket. After an error nothing is left.
