@@ -53,7 +53,7 @@ func TestWrongSettings(t *testing.T) {
 		"process-enabled": func(c *sandbox.Config) { c.Driver = "process" },
 		"max-sandboxes":   func(c *sandbox.Config) { c.MaxSandboxes = 0 },
 		"too small":       func(c *sandbox.Config) { c.MemoryBytes = 1 },
-		"negative":        func(c *sandbox.Config) { c.IdleTimeout = -1 },
+		"negative":        func(c *sandbox.Config) { c.SaveAfter = -1 },
 		"rootfs":          func(c *sandbox.Config) { c.RootFS = "relative" },
 	} {
 		cfg := sandbox.DefaultConfig()

@@ -43,11 +43,12 @@ func output(t *testing.T, c pb.SandboxServiceClient, ctx context.Context, text s
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
+	testkit.Eventually(t, 15*time.Second, func() error {
+		if !ok() {
+			return errors.New("not " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func destroy(t *testing.T, c pb.SandboxServiceClient, users ...string) {
@@ -65,19 +66,20 @@ func TestIdleSandboxIsSavedAndReleased(t *testing.T) {
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana")
 	output(t, c, as("ana"), "echo kept > f")
-	eventually(t, "released", func() bool {
-		list, err := c.List(as("ana"), &pb.ListRequest{})
-		return err == nil && len(list.GetSandboxes()) == 0
-	})
+	eventually(t, "released", func() bool { return live(t, c, "ana") == 0 })
 	if got := output(t, c, as("ana"), "cat f"); got != "kept\n" {
 		t.Errorf("after the release: %q", got)
 	}
-	bg := sh("sleep 0.6; echo x > late")
+	bg := sh("sleep 300")
 	bg.Command.Background = true
 	if _, err := c.RunCommand(as("ana"), bg); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(400 * time.Millisecond)
+	// Others that are used later are released meanwhile, one after the other.
+	for _, other := range []string{"ben", "cem"} {
+		output(t, c, as(other), "true")
+		eventually(t, "released", func() bool { return live(t, c, other) == 0 })
+	}
 	if list, err := c.List(as("ana"), &pb.ListRequest{}); err != nil || len(list.GetSandboxes()) != 1 {
 		t.Errorf("a sandbox with a running command was released: %v %v", list, err)
 	}
@@ -103,7 +105,7 @@ func TestUnusedSandboxesAreTakenDownWithTheServiceWhereAskedFor(t *testing.T) {
 func TestFullMachineIsTypedAndIdleOnesMakeRoom(t *testing.T) {
 	needNamespace(t)
 	cfg := settings(t)
-	cfg.MaxSandboxes = 2
+	cfg.MaxSandboxes, cfg.MaxPerTenant = 2, 2
 	c := pb.NewSandboxServiceClient(inMemory(t, cfg, sandbox.Deps{}))
 	destroy(t, c, "ana", "ben", "cem", "dee")
 	for _, u := range []string{"ana", "ben"} {
@@ -152,25 +154,17 @@ func TestDeadSandboxIsReportedNotReplacedSilently(t *testing.T) {
 	if _, err := c.RunCommand(effectful, req); err != nil {
 		t.Fatal(err)
 	}
-	pids, _ := filepath.Glob(filepath.Join(cfg.Dir, "live", "namespace", "*", "supervisor.pid"))
-	if len(pids) != 1 {
-		t.Fatalf("supervisors: %v", pids)
-	}
-	text, err := os.ReadFile(pids[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	kill(t, string(text))
-	eventually(t, "noticed", func() bool {
-		list, err := c.List(as("ana"), &pb.ListRequest{})
-		return err == nil && len(list.GetSandboxes()) == 0
-	})
+	killSupervisor(t, cfg)
+	eventually(t, "noticed", func() bool { return live(t, c, "ana") == 0 })
 	if _, err := c.RunCommand(effectful, req); errdefs.ReasonOf(err) != "EXEC_LOST" {
 		t.Errorf("the repeat of a lost command: %v", err)
 	}
 	rec, err := c.GetExecRecord(as("ana"), &pb.GetExecRecordRequest{SandboxId: "-", Effect: id.Effect})
 	if err != nil || rec.GetRecord().GetExit().GetState() != pb.ExecState_EXEC_STATE_LOST || !rec.GetVoided() {
 		t.Errorf("its record: %v %v", rec, err)
+	}
+	if _, err := c.RunCommand(as("ana"), sh("cat f")); errdefs.ReasonOf(err) != "SANDBOX_STATE_LOST" {
+		t.Errorf("the first call afterwards: %v", err)
 	}
 	if got := output(t, c, as("ana"), "cat f"); got != "saved\n" {
 		t.Errorf("the next sandbox: %q", got)
@@ -291,10 +285,28 @@ func TestSuiteNoticesAServiceThatIgnoresTheBucket(t *testing.T) {
 	_, _ = pb.NewSandboxServiceClient(conn).Destroy(as("x"), &pb.DestroyRequest{SandboxId: "-", Force: true})
 }
 
-// kill ends a process by its id.
-func kill(t *testing.T, pid string) {
+// live counts the sandboxes of a user.
+func live(t *testing.T, c pb.SandboxServiceClient, user string) int {
 	t.Helper()
-	n, err := strconv.Atoi(pid)
+	list, err := c.List(as(user), &pb.ListRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list.GetSandboxes())
+}
+
+// killSupervisor kills the only supervisor that there is.
+func killSupervisor(t *testing.T, cfg sandbox.Config) {
+	t.Helper()
+	pids, _ := filepath.Glob(filepath.Join(cfg.Dir, "live", "namespace", "*", "supervisor.pid"))
+	if len(pids) != 1 {
+		t.Fatalf("supervisors: %v", pids)
+	}
+	pid, err := os.ReadFile(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(string(pid))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ func toSandbox(s sandbox.Status) *pb.Sandbox {
 		RestoredSnapshotId: s.Restored, Holders: int32(s.Holders), RunningExecs: int32(s.Running),
 		CreateTime: toTime(s.Spec.Created), LastUseTime: toTime(s.LastUse), IdleReleaseTime: toTime(s.ReleaseTime),
 		ProjectionFingerprint: s.Projection, WorkspaceDir: s.Workspace, Dirty: s.Dirty,
+		LostChangesSinceTime: toTime(s.Spec.LostSince),
 		Limits: &pb.Limits{
 			MemoryBytes: l.MemoryBytes, Processes: l.Processes, CpuMilli: l.CPUMilli, DiskBytes: l.DiskBytes, DiskEntries: l.DiskEntries,
 			TempBytes: l.TempBytes, OpenFiles: l.OpenFiles, FileBytes: l.FileBytes,
@@ -67,7 +68,7 @@ func toSnapshot(m sandbox.Manifest, current string) *pb.SnapshotInfo {
 	return &pb.SnapshotInfo{
 		SnapshotId: m.ID, Bucket: m.Bucket, ParentId: m.Parent, Generation: m.Generation, FencingToken: m.Token, CreateTime: toTime(m.Created),
 		Entries: int64(len(m.Entries)), ContentBytes: m.ContentBytes(), StoredBytes: m.Archive.Size, Label: m.Label, Pinned: m.Pinned,
-		Current: m.ID == current, Skipped: m.Skipped,
+		Current: m.ID == current, Skipped: m.Skipped, Automatic: m.Automatic,
 	}
 }
 

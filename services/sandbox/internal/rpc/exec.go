@@ -86,7 +86,10 @@ func (s *Server) begin(ctx context.Context, id string, token int64, spec *pb.San
 
 func started(l *sandbox.Live, p sandbox.Process) *pb.ExecStarted {
 	spec := l.Instance.Spec()
-	return &pb.ExecStarted{ExecId: p.ID(), SandboxId: spec.ID, Generation: spec.Generation, Repeated: p.Repeated()}
+	return &pb.ExecStarted{
+		ExecId: p.ID(), SandboxId: spec.ID, Generation: spec.Generation, Repeated: p.Repeated(),
+		LostChangesSinceTime: toTime(spec.LostSince), RestoredSnapshotId: spec.Restored,
+	}
 }
 
 // goesOn is the last message of a call that leaves a command running in the background.

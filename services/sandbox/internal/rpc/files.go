@@ -19,7 +19,8 @@ import (
 
 var _ fspb.FilesystemServiceServer = (*Files)(nil)
 
-// Files serves FilesystemService for the files inside. The sandbox is that of the caller's bucket, or the one in the metadata; it is started on first use.
+// Files serves FilesystemService for the files inside. The sandbox is that of the caller's bucket, or the one in the metadata; it is started on first use, but not to
+// read what is empty.
 // Layers, history, change sets and watching are not offered: they are the workspace service's.
 type Files struct {
 	fspb.UnimplementedFilesystemServiceServer
@@ -32,9 +33,27 @@ func NewFiles(s *Server) *Files { return &Files{s: s} }
 // inside is an open workspace for one call.
 type inside struct {
 	sandbox.Tree
-	live *sandbox.Live
+	live *sandbox.Live // nil: it is read without a sandbox
 	m    *sandbox.Manager
 	done func()
+}
+
+// look opens the caller's workspace for reading. Where there is neither a sandbox nor a snapshot, what would be started is empty, and that is answered without it.
+func (f *Files) look(ctx context.Context) (*inside, error) {
+	c, err := who(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if c.sandbox == "" {
+		blank, err := f.s.m.Blank(ctx, c.bucket)
+		if err != nil {
+			return nil, err
+		}
+		if blank != nil {
+			return &inside{Tree: blank, m: f.s.m, done: func() {}}, nil
+		}
+	}
+	return f.open(ctx, false)
 }
 
 // open holds the caller's sandbox and opens its workspace. write marks it as changed.
@@ -51,7 +70,11 @@ func (f *Files) open(ctx context.Context, write bool) (*inside, error) {
 	}
 	in := &inside{live: l, m: f.s.m, done: release}
 	if write {
-		changed := f.s.m.Changing(l)
+		changed, err := f.s.m.Changing(ctx, l)
+		if err != nil {
+			release()
+			return nil, err
+		}
 		in.done = func() { changed(); release() }
 	}
 	if in.Tree, err = f.s.m.Files(ctx, l); err != nil {
@@ -184,7 +207,7 @@ func (f *Files) Stat(ctx context.Context, req *fspb.StatRequest) (*fspb.StatResp
 	if err := noLayer(req.GetLayer()); err != nil {
 		return nil, err
 	}
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -212,12 +235,12 @@ func (f *Files) Stat(ctx context.Context, req *fspb.StatRequest) (*fspb.StatResp
 
 // GetUsage implements FilesystemService.
 func (f *Files) GetUsage(ctx context.Context, _ *fspb.GetUsageRequest) (*fspb.GetUsageResponse, error) {
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer in.close()
-	if !in.live.Caps.Limits {
+	if in.live != nil && !in.live.Caps.Limits {
 		return nil, fsops.ErrCapabilityMissing("usage")
 	}
 	u, err := in.Usage(ctx)
@@ -225,7 +248,7 @@ func (f *Files) GetUsage(ctx context.Context, _ *fspb.GetUsageRequest) (*fspb.Ge
 		return nil, err
 	}
 	return &fspb.GetUsageResponse{Usage: &fspb.Usage{
-		UsedBytes: u.Bytes, LimitBytes: u.LimitBytes, UsedFiles: u.Entries, LimitFiles: u.LimitEntries, LimitFileBytes: in.live.Instance.Spec().Limits.FileBytes,
+		UsedBytes: u.Bytes, LimitBytes: u.LimitBytes, UsedFiles: u.Entries, LimitFiles: u.LimitEntries, LimitFileBytes: u.LimitFileBytes,
 	}}, nil
 }
 

@@ -78,7 +78,7 @@ func (f *Files) file(ctx context.Context, path string, layer fspb.Layer) (*insid
 	if err := noLayer(layer); err != nil {
 		return nil, nil, err
 	}
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +152,7 @@ func (f *Files) List(ctx context.Context, req *fspb.ListRequest) (*fspb.ListResp
 	if err != nil {
 		return nil, err
 	}
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (f *Files) Glob(ctx context.Context, req *fspb.GlobRequest) (*fspb.GlobResp
 	if err != nil {
 		return nil, err
 	}
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (f *Files) Grep(req *fspb.GrepRequest, stream grpc.ServerStreamingServer[fs
 	if err != nil {
 		return err
 	}
-	in, err := f.open(ctx, false)
+	in, err := f.look(ctx)
 	if err != nil {
 		return err
 	}

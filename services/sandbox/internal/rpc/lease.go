@@ -77,7 +77,11 @@ func (s *Server) Release(ctx context.Context, req *pb.ReleaseRequest) (*pb.Relea
 
 // Project implements SandboxService.
 func (s *Server) Project(ctx context.Context, req *pb.ProjectRequest) (*pb.ProjectResponse, error) {
-	_, l, release, err := s.use(ctx, req.GetSandboxId(), req.GetFencingToken(), nil)
+	c, err := who(ctx, req.GetSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	l, release, err := s.m.Use(ctx, c.bucket, c.sandbox, req.GetFencingToken(), sandbox.Want{})
 	if err != nil {
 		return nil, err
 	}

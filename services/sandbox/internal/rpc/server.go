@@ -80,7 +80,7 @@ func want(spec *pb.SandboxSpec) (sandbox.Want, error) {
 	}, nil
 }
 
-// use holds the sandbox that a request means for the time of the call.
+// use holds the sandbox that a request means for the time of the call. The call is told what is lost, see [sandbox.Want].
 func (s *Server) use(ctx context.Context, id string, token int64, spec *pb.SandboxSpec) (caller, *sandbox.Live, func(), error) {
 	c, err := who(ctx, id)
 	if err != nil {
@@ -90,6 +90,7 @@ func (s *Server) use(ctx context.Context, id string, token int64, spec *pb.Sandb
 	if err != nil {
 		return c, nil, nil, err
 	}
+	w.Tell, w.Effect = true, c.effect
 	l, release, err := s.m.Use(ctx, c.bucket, c.sandbox, token, w)
 	return c, l, release, err
 }

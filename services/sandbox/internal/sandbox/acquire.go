@@ -15,6 +15,9 @@ type Want struct {
 	HostDir string
 	// Idle is how long the sandbox is kept unused. 0: the default.
 	Idle time.Duration
+	// Tell refuses the call once when changes of the bucket are lost, unless it repeats Effect, whose outcome is known.
+	Tell   bool
+	Effect string
 }
 
 // AcquireOptions say how a sandbox is wanted.
@@ -60,7 +63,11 @@ func (m *Manager) Use(ctx context.Context, bucket, id string, token int64, want 
 	case id != "" || token > 0:
 		l, err = m.hold(bucket, id, token)
 	default:
-		l, _, err = m.enter(ctx, bucket, want, false, 0)
+		if l, _, err = m.enter(ctx, bucket, want, false, 0); err == nil {
+			if err = m.tellLive(ctx, l, want); err != nil {
+				m.leave(l)
+			}
+		}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -19,20 +19,24 @@ func (m *Manager) build(ctx context.Context, bucket string, want Want) (*Live, e
 	if d == nil {
 		return nil, Errorf(errdefs.ErrFailedPrecondition, ReasonDriverNotConfigured, "there is no driver %q; Probe lists those there are", name).With("driver", name)
 	}
-	head, err := m.reserve(ctx, bucket, func(h *Head) { h.Generation++ })
+	head, err := m.reserve(ctx, bucket, func(h *Head) {
+		// No sandbox lives, so what an earlier one had not saved is lost, also when nothing of it is left on this machine.
+		h.lose()
+		h.Generation++
+	})
 	if err != nil {
 		return nil, err
 	}
 	spec := Spec{
 		ID: newID("s"), Driver: name, Bucket: bucket, Generation: head.Generation, HostDir: want.HostDir, Created: m.now(),
-		Limits: want.Limits.WithDefaults(m.set.Defaults).capped(m.set.Maximum),
+		Limits: want.Limits.WithDefaults(m.set.Defaults).capped(m.set.Maximum), LostSince: head.lostSince(), OrphanTimeout: m.set.OrphanTimeout,
 	}
 	var snapshot Manifest
 	if head.Snapshot != "" && d.Capabilities().Snapshots {
 		if snapshot, err = m.store.Manifest(ctx, bucket, head.Snapshot); err != nil {
 			return nil, err
 		}
-		spec.Records = snapshot.Records
+		spec.Records, spec.Restored = snapshot.Records, snapshot.ID
 	}
 	in, err := d.Create(ctx, spec)
 	if err != nil {
@@ -43,7 +47,7 @@ func (m *Manager) build(ctx context.Context, bucket string, want Want) (*Live, e
 			return nil, errors.Join(err, in.Destroy(context.WithoutCancel(ctx)))
 		}
 	}
-	l := m.newLive(d, in, head, snapshot.ID)
+	l := m.newLive(d, in, head)
 	if want.Idle > 0 {
 		l.idle = min(want.Idle, m.set.MaxIdleTimeout)
 	}

@@ -30,9 +30,9 @@ const (
 	ReasonSnapshotDamaged     = "SNAPSHOT_DAMAGED"
 	ReasonSnapshotTooLarge    = "SNAPSHOT_TOO_LARGE"
 	ReasonSnapshotPinned      = "SNAPSHOT_IN_USE"
-	ReasonProjectionConflict  = "PROJECTION_DEFERRED"
 	ReasonNotImplemented      = "NOT_IMPLEMENTED"
 	ReasonStateInUse          = "STATE_IN_USE"
+	ReasonStateLost           = "SANDBOX_STATE_LOST"
 )
 
 // Errorf makes an error of this package's domain. See [errdefs.New] for %w.

@@ -37,8 +37,9 @@ func (m *Manager) update(ctx context.Context, bucket string, change func(*Head) 
 	}
 }
 
-// rememberLost records the effects of a generation that is gone, other than those that the current snapshot covers.
-func (m *Manager) rememberLost(ctx context.Context, spec Spec, records []Record) error {
+// rememberLost records the effects of a generation that is gone, other than those that the current snapshot covers, and that its unsaved changes are lost; unless they
+// were given up on purpose.
+func (m *Manager) rememberLost(ctx context.Context, spec Spec, records []Record, givenUp bool) error {
 	if spec.Bucket == "" {
 		return nil
 	}
@@ -52,6 +53,12 @@ func (m *Manager) rememberLost(ctx context.Context, spec Spec, records []Record)
 			}
 		}
 		h.Generation = max(h.Generation, spec.Generation)
+		if h.Unsaved != nil && h.Unsaved.Generation <= spec.Generation {
+			if givenUp {
+				h.Unsaved = nil
+			}
+			h.lose()
+		}
 		for _, r := range h.Lost {
 			covered[r.Effect] = true
 		}

@@ -61,20 +61,22 @@ func (m *Manager) lookAt(ctx context.Context, l *Live) error {
 		return err
 	}
 	m.mu.Lock()
+	now := m.now()
+	if running == 0 && l.running > 0 {
+		l.lastUse, l.lastChange = now, now // a command in the background has ended
+	}
 	if running > 0 {
 		l.dirty = true
 	}
 	l.running = running
-	now := m.now()
-	idle := len(l.leases)+l.calls+running == 0 && now.Sub(l.lastUse) >= l.idle
-	save := l.state == LiveRunning && l.dirty && m.set.SnapshotInterval > 0 && now.Sub(l.lastSave) >= m.set.SnapshotInterval && l.Caps.Snapshots
+	idle := len(l.leases)+l.calls+running == 0 && now.Sub(l.lastUse) >= l.idle && l.stopSave == nil
+	save := m.due(l, now)
 	m.mu.Unlock()
 	switch {
 	case idle:
 		return m.retire(ctx, l)
 	case save:
-		_, _, err := m.save(ctx, l, "", false)
-		return err
+		m.saveSoon(ctx, l)
 	}
 	return nil
 }
@@ -90,18 +92,27 @@ func (m *Manager) bury(ctx context.Context, l *Live) error {
 	m.mu.Unlock()
 	spec := l.Instance.Spec()
 	m.log.Warn("a sandbox died", "sandbox", spec.ID, "bucket", spec.Bucket)
+	// A snapshot that was read before the end is stored first: it loses less.
+	l.saves.Lock()
+	defer l.saves.Unlock()
+	err := errors.Join(m.rememberLost(ctx, spec, m.lastRecords(ctx, l), false), l.Instance.Destroy(ctx))
+	l.gone = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.slot.busy = false
+	m.forget(l)
+	return err
+}
+
+// lastRecords are the records of a sandbox that may be dead.
+func (m *Manager) lastRecords(ctx context.Context, l *Live) []Record {
 	records, _ := l.Instance.Execs(ctx) // the supervisor may live although the sandbox does not
 	if records == nil {
 		if r, ok := l.Instance.(interface{ StoredRecords() ([]Record, error) }); ok {
 			records, _ = r.StoredRecords()
 		}
 	}
-	err := errors.Join(m.rememberLost(ctx, spec, records), l.Instance.Destroy(ctx))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l.slot.busy = false
-	m.forget(l)
-	return err
+	return records
 }
 
 // forget takes a sandbox out of the books. The caller holds mu.
@@ -113,7 +124,7 @@ func (m *Manager) forget(l *Live) {
 	if l.slot.live == l {
 		l.slot.live = nil
 	}
-	m.live--
+	m.occupy(l.slot.bucket, -1)
 	l.slot.wake()
 	m.freed()
 	m.drop(l.slot)
@@ -147,12 +158,12 @@ func (m *Manager) takeDown(ctx context.Context, l *Live, save bool) error {
 	m.mu.Unlock()
 	var err error
 	if save {
-		_, _, err = m.save(ctx, l, "", false)
+		_, _, err = m.save(ctx, l, saveOptions{automatic: true})
 	} else if !l.Caps.Snapshots {
 		err = m.keepRecords(ctx, l)
 	}
 	if err == nil {
-		err = l.Instance.Destroy(context.WithoutCancel(ctx))
+		err = m.end(context.WithoutCancel(ctx), l)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,13 +178,40 @@ func (m *Manager) takeDown(ctx context.Context, l *Live, save bool) error {
 	return nil
 }
 
+// end destroys an instance on purpose: what commands do in it after it was saved is no loss.
+func (m *Manager) end(ctx context.Context, l *Live) error {
+	l.saves.Lock() // a snapshot that is being stored may not become the current one afterwards
+	defer l.saves.Unlock()
+	if err := m.unmark(ctx, l); err != nil {
+		return err
+	}
+	err := l.Instance.Destroy(ctx)
+	l.gone = err == nil
+	return err
+}
+
 // keepRecords makes the effects of a sandbox without snapshots known as belonging to a generation that is gone.
 func (m *Manager) keepRecords(ctx context.Context, l *Live) error {
 	records, err := l.Instance.Execs(ctx)
 	if err != nil {
 		return err
 	}
-	return m.rememberLost(ctx, l.Instance.Spec(), records)
+	return m.rememberLost(ctx, l.Instance.Spec(), records, false)
+}
+
+// giveUp forgets that there are unsaved changes, since somebody does not want them, and keeps the effects as belonging to a generation that is gone.
+func (m *Manager) giveUp(ctx context.Context, l *Live) error {
+	m.mu.Lock()
+	if l.stopSave != nil {
+		l.stopSave()
+	}
+	m.mu.Unlock()
+	l.saves.Lock()
+	defer l.saves.Unlock()
+	l.marking.Lock()
+	defer l.marking.Unlock()
+	l.marked = false
+	return m.rememberLost(ctx, l.Instance.Spec(), m.lastRecords(ctx, l), true)
 }
 
 // Destroy ends a sandbox. Without force it refuses while others hold it.
@@ -195,12 +233,12 @@ func (m *Manager) Destroy(ctx context.Context, bucket, id string, token int64, s
 	m.mu.Unlock()
 	var saved *Manifest
 	if save {
-		s, _, err := m.save(ctx, l, "", false)
+		s, _, err := m.save(ctx, l, saveOptions{})
 		if err != nil {
 			return nil, err
 		}
 		saved = &s
-	} else if err := m.keepRecords(ctx, l); err != nil && !errors.Is(err, errdefs.ErrUnavailable) {
+	} else if err := m.giveUp(ctx, l); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()

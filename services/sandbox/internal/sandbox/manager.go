@@ -28,16 +28,20 @@ type Manager struct {
 	log       *slog.Logger
 	now       func() time.Time
 
-	mu      sync.Mutex
-	slots   map[string]*slot // by bucket key
-	byID    map[string]*Live
-	live    int           // sandboxes that live or are being made
-	waiting int           // callers that wait for a free place
-	changed chan struct{} // closed and replaced when a place may have become free
-	closed  bool
+	mu    sync.Mutex
+	slots map[string]*slot // by bucket key
+	byID  map[string]*Live
+	live  int // sandboxes that live or are being made
+	// The same, for each tenant and each user.
+	ofTenant map[string]int
+	ofUser   map[owner]int
+	waiting  int           // callers that wait for a free place
+	changed  chan struct{} // closed and replaced when a place may have become free
+	closed   bool
 
-	stop context.CancelFunc
-	work sync.WaitGroup
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+	saving chan struct{} // holds a token for each sandbox that is being saved on its own
 }
 
 // slot is what the manager knows about one bucket.
@@ -63,6 +67,10 @@ type Live struct {
 	slot       *slot
 	files      sync.RWMutex // held by writers of files for reading, by snapshots for writing
 	projecting sync.Mutex
+	saves      sync.Mutex // held while a snapshot is made and stored, and for the end of the instance
+	gone       bool       // guarded by saves: the instance was destroyed
+	marking    sync.Mutex // held while the head learns that there are unsaved changes, or that there are none
+	marked     bool       // guarded by marking: the head knows of them
 
 	// Guarded by Manager.mu.
 	state       LiveState
@@ -73,8 +81,13 @@ type Live struct {
 	lastUse     time.Time
 	idle        time.Duration
 	dirty       bool
-	lastSave    time.Time
-	parent      string // newest snapshot of this line
+	changes     int64 // counts the calls that may have changed something
+	untold      bool  // earlier changes are lost, and no call was told yet
+	lastChange  time.Time
+	lastSave    time.Time          // when what was saved last stood still
+	nextSave    time.Time          // not saved on its own before
+	stopSave    context.CancelFunc // while it is saved on its own
+	parent      string             // newest snapshot of this line
 	projection  string
 	running     int
 	inFlight    map[string]chan struct{} // effects of file changes that are being made
@@ -105,6 +118,7 @@ func NewManager(drivers []Driver, store SnapshotStore, projector Projector, set 
 	m := &Manager{
 		drivers: map[string]Driver{}, store: store, projector: projector, set: set, log: log, now: now,
 		slots: map[string]*slot{}, byID: map[string]*Live{}, changed: make(chan struct{}),
+		ofTenant: map[string]int{}, ofUser: map[owner]int{}, saving: make(chan struct{}, maxSaving),
 	}
 	for _, d := range drivers {
 		m.drivers[d.Name()] = d
@@ -127,7 +141,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		}
 		for _, l := range lost {
 			m.log.Warn("a sandbox did not survive", "sandbox", l.Spec.ID, "bucket", l.Spec.Bucket, "execs", len(l.Records))
-			if err := m.rememberLost(ctx, l.Spec, l.Records); err != nil {
+			if err := m.rememberLost(ctx, l.Spec, l.Records, false); err != nil {
 				return err
 			}
 		}
@@ -161,9 +175,9 @@ func (m *Manager) adopt(ctx context.Context, d Driver, in Instance) error {
 	if err != nil {
 		return err
 	}
-	l := m.newLive(d, in, head, head.Snapshot)
-	// What it has changed since its last snapshot is not known.
-	l.dirty = true
+	l := m.newLive(d, in, head)
+	// What it has changed since its last snapshot is known only if this version of the service has kept it.
+	l.dirty, l.marked = true, head.Unsaved != nil && head.Unsaved.Generation == spec.Generation
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slot(spec.Bucket)
@@ -172,16 +186,17 @@ func (m *Manager) adopt(ctx context.Context, d Driver, in Instance) error {
 	}
 	l.slot, s.live = s, l
 	m.byID[spec.ID] = l
-	m.live++
+	m.occupy(spec.Bucket, 1)
 	m.log.Info("adopted a sandbox", "sandbox", spec.ID, "bucket", spec.Bucket)
 	return nil
 }
 
-func (m *Manager) newLive(d Driver, in Instance, head Head, restored string) *Live {
+func (m *Manager) newLive(d Driver, in Instance, head Head) *Live {
 	l := &Live{
-		Instance: in, Caps: d.Capabilities(), Restored: restored, Workspace: WorkspaceDir, state: LiveRunning,
+		Instance: in, Caps: d.Capabilities(), Restored: in.Spec().Restored, Workspace: WorkspaceDir, state: LiveRunning,
 		floor: head.Token - tokenBlock + 1, next: head.Token - tokenBlock + 1, limit: head.Token,
-		leases: map[string]*Lease{}, inFlight: map[string]chan struct{}{}, lastUse: m.now(), lastSave: m.now(), idle: m.set.IdleTimeout, parent: head.Snapshot,
+		leases: map[string]*Lease{}, inFlight: map[string]chan struct{}{}, lastUse: m.now(), lastChange: m.now(), lastSave: m.now(), idle: m.set.IdleTimeout, parent: head.Snapshot,
+		untold: head.untold(),
 	}
 	if dir := in.Spec().HostDir; dir != "" {
 		l.Workspace = dir

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -107,14 +106,20 @@ func (m *Manager) make(ctx context.Context, s *slot, want Want, deadline time.Ti
 		s.busy = false
 		s.wake()
 	}()
-	if err := m.place(ctx, deadline); err != nil {
+	m.mu.Unlock()
+	err := m.tell(ctx, s.bucket, want)
+	m.mu.Lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.place(ctx, s.bucket, deadline); err != nil {
 		return nil, err
 	}
 	m.mu.Unlock()
 	l, err := m.build(ctx, s.bucket, want)
 	m.mu.Lock()
 	if err != nil {
-		m.live--
+		m.occupy(s.bucket, -1)
 		m.freed()
 		return nil, err
 	}
@@ -122,41 +127,4 @@ func (m *Manager) make(ctx context.Context, s *slot, want Want, deadline time.Ti
 	l.calls++
 	m.byID[l.Instance.Spec().ID] = l
 	return l, nil
-}
-
-// place takes one of the places for live sandboxes: a free one, that of an idle sandbox, or the next that becomes free. The caller holds mu.
-func (m *Manager) place(ctx context.Context, deadline time.Time) error {
-	for m.live >= m.set.MaxSandboxes {
-		if victim := m.idlest(); victim != nil {
-			m.mu.Unlock()
-			err := m.retire(ctx, victim)
-			m.mu.Lock()
-			if err == nil {
-				continue
-			}
-			m.log.Warn("an idle sandbox could not be released", "sandbox", victim.Instance.Spec().ID, "error", err)
-		}
-		if !time.Now().Before(deadline) || m.waiting >= m.set.MaxWaiters {
-			return Errorf(errdefs.ErrResourceExhausted, ReasonLimitReached, "%d sandboxes live, which is the limit", m.live).
-				With("limit", "sandboxes").With("max", fmt.Sprint(m.set.MaxSandboxes)).RetryIn(5 * time.Second)
-		}
-		m.waiting++
-		err := m.sleep(ctx, m.changed, time.Until(deadline))
-		m.waiting--
-		if err != nil {
-			return err
-		}
-	}
-	m.live++
-	return nil
-}
-
-// idlest returns the sandbox that has been unused for longest, if any is unused. The caller holds mu.
-func (m *Manager) idlest() (victim *Live) {
-	for _, l := range m.byID {
-		if (l.state == LiveRunning || l.state == LivePaused) && !l.slot.busy && len(l.leases)+l.calls+l.running == 0 && (victim == nil || l.lastUse.Before(victim.lastUse)) {
-			victim = l
-		}
-	}
-	return victim
 }

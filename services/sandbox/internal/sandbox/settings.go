@@ -8,6 +8,8 @@ type Settings struct {
 	DefaultDriver string
 	// MaxSandboxes bounds live sandboxes on this machine.
 	MaxSandboxes int
+	// MaxPerTenant bounds those of one tenant, MaxPerUser those of one user. 0: half of MaxSandboxes, and no bound.
+	MaxPerTenant, MaxPerUser int
 	// MaxWaiters bounds callers that wait for one bucket's sandbox, and those that wait for a free place.
 	MaxWaiters int
 	// Defaults and Maximum are the limits of a sandbox whose caller states none, and those that no caller exceeds.
@@ -16,7 +18,11 @@ type Settings struct {
 	IdleTimeout, MaxIdleTimeout time.Duration
 	// SnapshotInterval is how often a sandbox that may have changed is saved while it lives. 0: only when it is released.
 	SnapshotInterval time.Duration
-	// KeepSnapshots is how many unpinned snapshots of a bucket are kept. 0: all.
+	// SaveAfter is how long after its last change a sandbox that nobody holds is saved. 0: not before SnapshotInterval has passed.
+	SaveAfter time.Duration
+	// OrphanTimeout is how long a supervisor keeps an unused sandbox that no service asks for. See [Spec].
+	OrphanTimeout time.Duration
+	// KeepSnapshots is how many unpinned snapshots of a bucket are kept, of those that were asked for and of the others each. 0: all.
 	KeepSnapshots int
 	// LeaseDuration is the life of a lease whose caller states none.
 	LeaseDuration time.Duration
@@ -28,14 +34,23 @@ type Settings struct {
 func DefaultSettings() Settings {
 	d := DefaultLimits()
 	return Settings{
-		MaxSandboxes: 64, MaxWaiters: 256, Defaults: d,
+		MaxSandboxes: 64, MaxPerUser: 16, MaxWaiters: 256, Defaults: d,
 		Maximum: Limits{
 			MemoryBytes: 8 << 30, Processes: 4096, CPUMilli: 8000, DiskBytes: 8 << 30, DiskEntries: 2_000_000,
 			TempBytes: 1 << 30, OpenFiles: 16384, FileBytes: 4 << 30,
 		},
-		IdleTimeout: 15 * time.Minute, MaxIdleTimeout: 24 * time.Hour, SnapshotInterval: 5 * time.Minute, KeepSnapshots: 10,
+		IdleTimeout: 15 * time.Minute, MaxIdleTimeout: 24 * time.Hour, SnapshotInterval: 5 * time.Minute, SaveAfter: 2 * time.Second,
+		OrphanTimeout: time.Hour, KeepSnapshots: 10,
 		LeaseDuration: time.Minute, Tick: time.Second,
 	}
+}
+
+// perTenant is the bound for one tenant.
+func (s Settings) perTenant() int {
+	if s.MaxPerTenant > 0 {
+		return s.MaxPerTenant
+	}
+	return max(s.MaxSandboxes/2, 1)
 }
 
 // capped returns the limits, none above most.

@@ -16,52 +16,109 @@ func (m *Manager) Save(ctx context.Context, l *Live, label string, pin bool) (Ma
 	if !l.Caps.Snapshots {
 		return Manifest{}, 0, Unimplemented("Snapshot", "this driver has none; its files stay where they are")
 	}
-	return m.save(ctx, l, label, pin)
+	return m.save(ctx, l, saveOptions{label: label, pin: pin})
 }
 
-// save archives, verifies, and only then moves the head, if this sandbox is still the bucket's newest generation.
-func (m *Manager) save(ctx context.Context, l *Live, label string, pin bool) (s Manifest, frozen time.Duration, err error) {
-	l.files.Lock()
-	defer l.files.Unlock()
+// saveOptions say why a snapshot is taken.
+type saveOptions struct {
+	label          string
+	pin, automatic bool
+}
+
+// moment is what a sandbox was when it stood still.
+type moment struct {
+	at      time.Time
+	changes int64
+	running bool
+	frozen  time.Duration
+}
+
+// save archives, verifies, and only then moves the head, if this sandbox is still the bucket's newest generation. Commands wait only while the workspace is read.
+func (m *Manager) save(ctx context.Context, l *Live, o saveOptions) (s Manifest, frozen time.Duration, err error) {
+	l.saves.Lock()
+	defer l.saves.Unlock()
+	if l.gone {
+		return s, 0, Errorf(errdefs.ErrUnavailable, ReasonSandboxLost, "the sandbox was destroyed")
+	}
 	spec := l.Instance.Spec()
 	m.mu.Lock()
-	paused := l.state == LivePaused
 	parent, token := l.parent, l.next-1
 	m.mu.Unlock()
-	start := time.Now()
-	if err := l.Instance.Freeze(ctx); err != nil {
-		return s, 0, err
-	}
-	s, err = m.capture(ctx, l)
-	if !paused {
-		err = errors.Join(err, l.Instance.Thaw(context.WithoutCancel(ctx)))
-	}
-	frozen = time.Since(start)
+	s, still, err := m.freeze(ctx, l)
+	frozen = still.frozen
 	if err != nil {
 		return Manifest{}, frozen, err
 	}
-	s.Parent, s.Generation, s.Token, s.Created, s.Label, s.Pinned = parent, spec.Generation, token, m.now(), label, pin
+	s.Parent, s.Generation, s.Token, s.Created, s.Label, s.Pinned, s.Automatic = parent, spec.Generation, token, still.at, o.label, o.pin, o.automatic
 	if err := verifyArchive(ctx, m.store, s); err != nil {
 		return Manifest{}, frozen, err
 	}
 	if s.ID, err = m.store.PutManifest(ctx, s); err != nil {
 		return Manifest{}, frozen, err
 	}
-	_, err = m.update(ctx, spec.Bucket, func(h *Head) error {
+	if err := m.commit(ctx, l, s.ID, still); err != nil {
+		return Manifest{}, frozen, errors.Join(err, m.store.Delete(context.WithoutCancel(ctx), spec.Bucket, s.ID))
+	}
+	return s, frozen, m.prune(ctx, spec.Bucket, s.ID)
+}
+
+// freeze archives a sandbox while it stands still.
+func (m *Manager) freeze(ctx context.Context, l *Live) (s Manifest, still moment, err error) {
+	l.files.Lock()
+	defer l.files.Unlock()
+	start := time.Now()
+	m.mu.Lock()
+	paused := l.state == LivePaused
+	still.at, still.changes = m.now(), l.changes
+	m.mu.Unlock()
+	if err := l.Instance.Freeze(ctx); err != nil {
+		return s, still, err
+	}
+	running, err := l.Instance.Alive(ctx)
+	still.running = running > 0
+	if err == nil {
+		s, err = m.capture(ctx, l)
+	}
+	if !paused {
+		err = errors.Join(err, l.Instance.Thaw(context.WithoutCancel(ctx)))
+	}
+	still.frozen = time.Since(start)
+	return s, still, err
+}
+
+// commit makes a snapshot the current one, and notes whether there are changes since.
+func (m *Manager) commit(ctx context.Context, l *Live, id string, still moment) error {
+	l.marking.Lock()
+	defer l.marking.Unlock()
+	m.mu.Lock()
+	dirty := still.running || l.changes != still.changes
+	m.mu.Unlock()
+	spec := l.Instance.Spec()
+	_, err := m.update(ctx, spec.Bucket, func(h *Head) error {
 		if h.Generation != spec.Generation {
 			return Errorf(errdefs.ErrAborted, ReasonFenced, "the bucket has a newer sandbox, so this one may not save any more")
 		}
-		h.Snapshot = s.ID
+		var left *Unsaved
+		if dirty {
+			left = &Unsaved{Generation: spec.Generation, Since: still.at}
+		}
+		h.saved(id, left)
 		return nil
 	})
 	if err != nil {
-		return Manifest{}, frozen, errors.Join(err, m.store.Delete(context.WithoutCancel(ctx), spec.Bucket, s.ID))
+		return err
 	}
+	if l.marked != dirty {
+		// At worst the supervisor keeps the sandbox longer than it must.
+		if err := l.Instance.SetUnsaved(dirty); err != nil {
+			m.log.Warn("the supervisor was not told that a sandbox is saved", "sandbox", spec.ID, "error", err)
+		}
+	}
+	l.marked = dirty
 	m.mu.Lock()
-	l.parent, l.lastSave = s.ID, m.now()
-	l.dirty = l.running > 0
-	m.mu.Unlock()
-	return s, frozen, m.prune(ctx, spec.Bucket, s.ID)
+	defer m.mu.Unlock()
+	l.parent, l.lastSave, l.dirty = id, still.at, dirty
+	return nil
 }
 
 // capture archives the workspace and the records, which belong together: both are taken while the commands stand still.
@@ -88,7 +145,7 @@ func (m *Manager) capture(ctx context.Context, l *Live) (Manifest, error) {
 	return s, nil
 }
 
-// prune deletes the oldest unpinned snapshots over the number that is kept.
+// prune deletes the oldest unpinned snapshots over the number that is kept. Those that were asked for are counted apart: they would not last beside those that are taken after each use.
 func (m *Manager) prune(ctx context.Context, bucket, current string) error {
 	if m.set.KeepSnapshots <= 0 {
 		return nil
@@ -97,12 +154,12 @@ func (m *Manager) prune(ctx context.Context, bucket, current string) error {
 	if err != nil {
 		return err
 	}
-	kept := 0
+	kept := map[bool]int{}
 	for _, s := range list {
 		if s.ID == current || s.Pinned {
 			continue
 		}
-		if kept++; kept < m.set.KeepSnapshots {
+		if kept[s.Automatic]++; kept[s.Automatic] < m.set.KeepSnapshots {
 			continue
 		}
 		if err := m.store.Delete(ctx, bucket, s.ID); err != nil {
@@ -164,7 +221,8 @@ func (m *Manager) Restore(ctx context.Context, bucket, id string, force bool) (M
 	}
 	_, err = m.update(ctx, bucket, func(h *Head) error {
 		old := h.Snapshot
-		h.Snapshot = id
+		// Whoever goes back knows that what came after is gone.
+		h.Snapshot, h.Unsaved, h.Loss = id, nil, nil
 		// Effects of the abandoned line that this snapshot does not have are void.
 		if old != "" && old != id {
 			if was, err := m.store.Manifest(ctx, bucket, old); err == nil {

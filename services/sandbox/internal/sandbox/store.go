@@ -46,6 +46,10 @@ type Head struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// Lost are effects whose outcome is void or unknown, since their generation is gone. At most [maxLost], oldest dropped.
 	Lost []Record `json:"lost,omitempty"`
+	// Unsaved is set while the newest generation has changes that no snapshot has. It is set before the first of them is made.
+	Unsaved *Unsaved `json:"unsaved,omitempty"`
+	// Loss is the newest loss of unsaved changes. nil: there was none, or it was told and a snapshot was taken since.
+	Loss *Loss `json:"loss,omitempty"`
 }
 
 // Manifest describes one snapshot.
@@ -59,6 +63,8 @@ type Manifest struct {
 	Created    time.Time `json:"created"`
 	Label      string    `json:"label,omitempty"`
 	Pinned     bool      `json:"pinned,omitempty"`
+	// Automatic: it was taken by the service itself.
+	Automatic bool `json:"automatic,omitempty"`
 	// Archive is a zstd-compressed tar of the entries.
 	Archive Blob `json:"archive"`
 	// Entries are all files, directories and links, in the order of the archive.

@@ -14,7 +14,6 @@ import (
 func (m *Manager) Exec(ctx context.Context, l *Live, cmd Command) (Process, error) {
 	m.mu.Lock()
 	paused := l.state == LivePaused
-	l.dirty = true
 	m.mu.Unlock()
 	if paused {
 		return nil, Errorf(errdefs.ErrFailedPrecondition, ReasonSandboxPaused, "the sandbox is paused; resume it first")
@@ -31,7 +30,16 @@ func (m *Manager) Exec(ctx context.Context, l *Live, cmd Command) (Process, erro
 	// A snapshot stands still for the moment that it takes; commands begin before or after it.
 	l.files.RLock()
 	defer l.files.RUnlock()
-	return l.Instance.Exec(ctx, cmd)
+	if err := m.change(ctx, l); err != nil {
+		return nil, err
+	}
+	p, err := l.Instance.Exec(ctx, cmd)
+	if err == nil && cmd.Background {
+		m.mu.Lock()
+		l.running++ // until the next look: the sandbox is not idle when the call has left
+		m.mu.Unlock()
+	}
+	return p, err
 }
 
 // void finds an effect of a generation that is gone.
@@ -90,12 +98,13 @@ func (m *Manager) Files(ctx context.Context, l *Live) (Tree, error) {
 }
 
 // Changing marks the beginning of a change of files from outside: it waits for a snapshot that is being taken. The caller calls done.
-func (m *Manager) Changing(l *Live) (done func()) {
+func (m *Manager) Changing(ctx context.Context, l *Live) (done func(), err error) {
 	l.files.RLock()
-	m.mu.Lock()
-	l.dirty = true
-	m.mu.Unlock()
-	return l.files.RUnlock
+	if err := m.change(ctx, l); err != nil {
+		l.files.RUnlock()
+		return nil, err
+	}
+	return l.files.RUnlock, nil
 }
 
 // Project brings the projection of the caller's bucket into a sandbox that the caller holds once, by a lease with this token or by the call itself.
@@ -121,8 +130,9 @@ func (m *Manager) Project(ctx context.Context, l *Live, token int64, include []s
 	case have != "" && others > 0:
 		return ProjectionResult{Fingerprint: have, Deferred: true, Files: len(want.Files), Warnings: want.Warnings}, nil
 	}
-	done := m.Changing(l)
-	defer done()
+	// What is projected is in no snapshot, so this is no change that could be lost.
+	l.files.RLock()
+	defer l.files.RUnlock()
 	tree, err := l.Instance.Files(ctx, AsOwner)
 	if err != nil {
 		return ProjectionResult{}, err
