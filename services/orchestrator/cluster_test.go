@@ -141,6 +141,25 @@ func TestTakeOverInTheMiddleOfACall(t *testing.T) {
 	}
 }
 
+// TestAClaimThatArrivesLateIsNoTrap: the store gives a thread with mail away just when its actor comes back for the same mail. When the answer arrives, the work
+// is done and the thread was released, or given away again; whatever the replica does with the old answer, the thread must not end up owned and unattended.
+func TestAClaimThatArrivesLateIsNoTrap(t *testing.T) {
+	c := orchestratortest.NewCluster(t, orchestratortest.Script, access.Config{})
+	r := c.Start(nil)
+	client := orchestratorv1.NewRunServiceClient(r.Conn)
+	for _, late := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond} {
+		r.DelayClaims(late)
+		ctx, cancel := context.WithTimeout(ctxOf(t, "ana", "s"), 20*time.Second)
+		for i := range 60 {
+			resp, err := client.CallAgent(ctx, &orchestratorv1.CallAgentRequest{Input: &orchestratorv1.RunInput{Text: "hello"}})
+			if err != nil || resp.GetRun().GetState() != threadv1.RunState_RUN_STATE_COMPLETED {
+				t.Fatalf("claims %s late: call %d gives %v, %v", late, i, resp.GetRun().GetState(), err)
+			}
+		}
+		cancel()
+	}
+}
+
 // TestTakeOverWhileTheModelSpeaks asks the model again; the text of the dead attempt is void.
 func TestTakeOverWhileTheModelSpeaks(t *testing.T) {
 	c := orchestratortest.NewCluster(t, `

@@ -145,6 +145,9 @@ func (r *Replica) KillAt(n int, before bool) {
 	r.link.at.Store(&deadline{left: n, before: before, die: func(owner string) { r.c.Threads.Kill(owner) }})
 }
 
+// DelayClaims makes the answers of the store that give threads to this replica take so long on their way.
+func (r *Replica) DelayClaims(d time.Duration) { r.link.late.Store(int64(d)) }
+
 // Dead says whether the replica is cut off.
 func (r *Replica) Dead() bool { return r.link.cut.Load() }
 
@@ -173,6 +176,8 @@ type link struct {
 	inner grpc.ClientConnInterface
 	cut   atomic.Bool
 	at    atomic.Pointer[deadline]
+	// late is how long answers that give threads away are under way.
+	late atomic.Int64
 }
 
 // deadline is the commit at which a link is cut.
@@ -207,6 +212,9 @@ func (l *link) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 	if !last || !d.before {
 		err := l.inner.Invoke(ctx, method, args, reply, opts...)
+		if r, ok := reply.(*threadv1.ClaimExpiredResponse); ok && len(r.GetClaims()) > 0 {
+			time.Sleep(time.Duration(l.late.Load()))
+		}
 		if !last && !l.cut.Load() {
 			return err
 		}

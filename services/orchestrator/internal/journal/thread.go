@@ -69,6 +69,18 @@ func (o *Owner) Acquire(ctx context.Context, fence bool) (*Thread, error) {
 	}
 }
 
+// Confirm is [Owner.Acquire] for a thread that was claimed before; nil: it was not. What the claim told of the owner before stays.
+func (o *Owner) Confirm(ctx context.Context, claimed *Thread, fence bool) (*Thread, error) {
+	t, err := o.Acquire(ctx, fence)
+	if claimed != nil {
+		claimed.Abandon(nil)
+		if err == nil {
+			t.before = claimed.before
+		}
+	}
+	return t, err
+}
+
 // hold makes a thread of what the store gave.
 func (o *Owner) hold(ctx context.Context, b *boot, resp *threadv1.AcquireResponse) *Thread {
 	t := &Thread{owner: o, boot: b, epoch: resp.GetHead().GetEpoch(), seq: resp.GetHead().GetSeq(), before: resp.GetPreviousOwner().GetId()}

@@ -17,6 +17,9 @@ type slot struct {
 	fence bool
 	// holds counts those who are about to post: the actor does not give the thread up while there are any.
 	holds int
+	// claimed says that the store gave the thread to this replica while the slot was there: an actor must look after it, however the one before ends, since for the
+	// store the thread has an owner that lives.
+	claimed bool
 	// tried is closed when the first attempt to acquire the thread is over.
 	tried chan struct{}
 }
@@ -44,7 +47,7 @@ func (m *Manager) slotOf(key identity.Thread, claimed *journal.Thread, fence boo
 	default:
 	}
 	if s := m.slots[key]; s != nil {
-		s.fence = s.fence || fence
+		s.fence, s.claimed = s.fence || fence, s.claimed || claimed != nil
 		poke(s.nudge)
 		return s
 	}
@@ -110,6 +113,7 @@ func (m *Manager) keep(key identity.Thread, s *slot, claimed *journal.Thread) {
 	for {
 		m.mu.Lock()
 		fence := s.fence
+		s.claimed = false
 		m.mu.Unlock()
 		err := m.runActor(key, s, claimed, fence)
 		claimed = nil
@@ -120,6 +124,7 @@ func (m *Manager) keep(key identity.Thread, s *slot, claimed *journal.Thread) {
 			again = err == nil && m.quit.Err() == nil
 		default:
 		}
+		again = again || s.claimed && m.quit.Err() == nil
 		s.actor = nil
 		if !again {
 			delete(m.slots, key)
@@ -141,13 +146,12 @@ func (m *Manager) runActor(key identity.Thread, s *slot, thread *journal.Thread,
 		m.mu.Unlock()
 	}()
 	ctx := identity.NewContext(m.quit, identity.Identity{Tenant: key.Tenant, Agent: key.Agent, User: key.User, Session: key.Session, Scope: identity.ScopeSession})
-	if thread == nil {
-		if thread, err = m.owner.Acquire(ctx, fence); err != nil {
-			if errdefs.ReasonOf(err) != "OWNED" && ctx.Err() == nil {
-				m.log.Warn("a thread could not be acquired", "thread", key.Key(), "error", err)
-			}
-			return err
+	// A claim may be old by now: another actor may have worked on the thread and released it since the store answered. Acquire tells what holds now.
+	if thread, err = m.owner.Confirm(ctx, thread, fence); err != nil {
+		if errdefs.ReasonOf(err) != "OWNED" && ctx.Err() == nil {
+			m.log.Warn("a thread could not be acquired", "thread", key.Key(), "error", err)
 		}
+		return err
 	}
 	stop := context.AfterFunc(m.quit, func() { thread.Abandon(journal.ErrLost) })
 	defer stop()
