@@ -2,6 +2,8 @@ package orchestratortest
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
@@ -119,9 +121,12 @@ func testChildAsks(t testkit.T, k *kit) {
 	}
 	k.resolve(t, ctx, &orchestratorv1.InteractionAnswer{InteractionId: open[0].GetInteraction().GetId(), Decision: "approve"})
 	child := childCtx(t, k, ctx, r)
-	testkitEventually(t, func() bool {
+	testkit.Eventually(t, 10*time.Second, func() error {
 		got, err := k.runs.GetRun(child, &orchestratorv1.GetRunRequest{RunId: "latest"})
-		return err == nil && got.GetRun().GetState() == completed
+		if err == nil && got.GetRun().GetState() != completed {
+			err = fmt.Errorf("the child is %v", got.GetRun())
+		}
+		return err
 	})
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -256,8 +257,26 @@ func (s *runServer) respondTask(p place, a *orchestratorv1.InteractionAnswer) er
 	if err != nil {
 		return err
 	}
-	_, err = s.Tasks.RespondTask(p.ctx, &taskv1.RespondTaskRequest{TaskId: p.TaskID, Answers: []*taskv1.InteractionAnswer{{
+	req := &taskv1.RespondTaskRequest{TaskId: p.TaskID, Answers: []*taskv1.InteractionAnswer{{
 		InteractionId: p.Interaction.GetId(), Decision: a.GetDecision(), Texts: texts, Data: fields,
-	}}})
-	return err
+	}}}
+	// The thread tells of a question a moment before its worker has told the task service.
+	deadline := time.Now().Add(respondWithin)
+	for {
+		_, err = s.Tasks.RespondTask(p.ctx, req)
+		if errdefs.ReasonOf(err) != "INTERACTION_NOT_FOUND" || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(respondEvery):
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
 }
+
+// How long, and how often, an answer is offered to a task whose question is not known there yet.
+const (
+	respondWithin = 5 * time.Second
+	respondEvery  = 20 * time.Millisecond
+)

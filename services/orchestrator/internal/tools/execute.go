@@ -101,6 +101,9 @@ func commandResult(got *sandboxv1.RunCommandResponse, limit time.Duration) tool.
 	case exit.GetOom():
 		r = tool.Failed("OUT_OF_MEMORY", "The command used more memory than the sandbox has and was ended.\n"+output(got))
 	}
+	if since := got.GetStarted().GetLostChangesSinceTime(); since != nil {
+		r.Text = fmt.Sprintf("[the sandbox was lost: changes since %s are gone, earlier files are back]\n", since.AsTime().Format(time.RFC3339)) + r.Text
+	}
 	return r.With("exit_code", exit.GetCode()).With("exec_id", got.GetStarted().GetExecId()).With("sandbox_id", got.GetStarted().GetSandboxId())
 }
 

@@ -30,12 +30,13 @@ type Tasks struct {
 	order    []string
 	byEffect map[string]string
 	expiry   map[string]time.Time
+	parked   map[string]bool
 	token    int64
 }
 
 // NewTasks makes an empty queue that delivers into the mailboxes of threads.
 func NewTasks(threads *Threads) *Tasks {
-	return &Tasks{threads: threads, changed: make(chan struct{}), tasks: map[string]*taskv1.Task{}, byEffect: map[string]string{}, expiry: map[string]time.Time{}}
+	return &Tasks{threads: threads, changed: make(chan struct{}), tasks: map[string]*taskv1.Task{}, byEffect: map[string]string{}, expiry: map[string]time.Time{}, parked: map[string]bool{}}
 }
 
 func (s *Tasks) wake() {
@@ -94,8 +95,12 @@ func (s *Tasks) LeaseTasks(ctx context.Context, req *taskv1.LeaseTasksRequest) (
 			lost := t.GetState() == taskv1.TaskState_TASK_STATE_RUNNING && time.Now().After(s.expiry[id])
 			if t.GetIdentity().GetTenant() == who.Tenant && t.GetQueue() == req.GetQueue() && (t.GetState() == taskv1.TaskState_TASK_STATE_PENDING || lost) && len(resp.Tasks) < int(max(req.GetMaxTasks(), 1)) {
 				s.token++
-				t.State, t.Attempts = taskv1.TaskState_TASK_STATE_RUNNING, t.Attempts+1
-				t.Lease = &taskv1.Lease{WorkerId: req.GetWorkerId(), FencingToken: s.token, Duration: req.GetLeaseDuration(), Resumed: lost}
+				parked := s.parked[id] // the attempt that waited goes on
+				delete(s.parked, id)
+				if t.State = taskv1.TaskState_TASK_STATE_RUNNING; !parked {
+					t.Attempts++
+				}
+				t.Lease = &taskv1.Lease{WorkerId: req.GetWorkerId(), FencingToken: s.token, Duration: req.GetLeaseDuration(), Resumed: lost || parked}
 				s.expiry[id] = time.Now().Add(req.GetLeaseDuration().AsDuration())
 				resp.Tasks = append(resp.Tasks, proto.CloneOf(t))
 			}
@@ -196,6 +201,7 @@ func (s *Tasks) FailTask(_ context.Context, req *taskv1.FailTaskRequest) (*taskv
 func (s *Tasks) SuspendTask(_ context.Context, req *taskv1.SuspendTaskRequest) (*taskv1.SuspendTaskResponse, error) {
 	t, err := s.report(req.GetTaskId(), req.GetWorkerId(), req.GetFencingToken(), func(t *taskv1.Task) {
 		t.State, t.Waiting = taskv1.TaskState_TASK_STATE_WAITING, req.GetWaiting()
+		s.parked[t.GetId()] = true
 	})
 	return &taskv1.SuspendTaskResponse{Task: t}, err
 }
@@ -207,10 +213,11 @@ func (s *Tasks) RespondTask(ctx context.Context, req *taskv1.RespondTaskRequest)
 	if err != nil {
 		return nil, err
 	}
-	t.Answers = append(t.Answers, req.GetAnswers()...)
-	if t.GetState() == taskv1.TaskState_TASK_STATE_WAITING {
-		t.State, t.Waiting = taskv1.TaskState_TASK_STATE_PENDING, nil
+	if t.GetState() != taskv1.TaskState_TASK_STATE_WAITING {
+		return nil, errdefs.New(errdefs.ErrNotFound, taskDomain, "INTERACTION_NOT_FOUND", "the task waits for nothing")
 	}
+	t.Answers = append(t.Answers, req.GetAnswers()...)
+	t.State, t.Waiting = taskv1.TaskState_TASK_STATE_PENDING, nil
 	s.wake()
 	return &taskv1.RespondTaskResponse{Task: proto.CloneOf(t)}, nil
 }
