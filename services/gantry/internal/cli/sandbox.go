@@ -100,6 +100,8 @@ func ended(exit *sandboxv1.ExecExit) error {
 		return errdefs.New(errdefs.ErrFailedPrecondition, "gantry.cli", exit.GetStartReason(), "%s", exit.GetStartError())
 	case exit.GetTimedOut():
 		return errdefs.New(errdefs.ErrDeadlineExceeded, "gantry.cli", "TIMED_OUT", "the command was ended after %s; --limit gives it more", exit.GetWallTime().AsDuration().Round(time.Millisecond))
+	case exit.GetOom():
+		return errdefs.New(errdefs.ErrResourceExhausted, "gantry.cli", "OUT_OF_MEMORY", "the command used more memory than the sandbox has and was ended")
 	case exit.GetCode() != 0:
 		return exitCode(exit.GetCode())
 	}
