@@ -47,8 +47,8 @@ turns:
   - {always: true, when: {user: "^delegate"}, calls: [{name: agent_spawn, arguments: {agent_id: general-purpose, task: "chore: keep a note", label: helper, timeout_seconds: 20}}]}
   - {always: true, when: {user: "^chore", tool: write_file}, text: "The note is kept."}
   - {always: true, when: {user: "^chore"}, calls: [{name: write_file, arguments: {path: note.txt, content: "n"}}]}
-  - {always: true, when: {user: "^background", tool: agent_spawn}, text: "It works in the background."}
   - {always: true, when: {user: "^background", text: "Background task"}, text: "The result has come."}
+  - {always: true, when: {user: "^background", tool: agent_spawn}, text: "It works in the background."}
   - {always: true, when: {user: "^background"}, calls: [{name: agent_spawn, arguments: {agent_id: general-purpose, task: "chore: keep a note", timeout_seconds: 0}}]}
 
   - {always: true, when: {user: "^what did"}, text: "I do not know what was said."}

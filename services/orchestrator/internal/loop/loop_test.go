@@ -268,6 +268,29 @@ func TestMaxStepsEndsWithOneSummary(t *testing.T) {
 	}
 }
 
+// TestAResultIsNotTakenByARunThatWouldNotReadIt has a task end in every phase of a run. Between the answer and the end of the run it must wait: taken then, it
+// would be marked as delivered, no request would carry it, and the thread would not be woken for it.
+func TestAResultIsNotTakenByARunThatWouldNotReadIt(t *testing.T) {
+	m := newMachine(t, loop.Settings{MaxSteps: 5})
+	for _, step := range []struct {
+		name   string
+		events []*payload
+		want   bool
+	}{
+		{"before the first request", nil, true},
+		{"while the model answers", []*payload{prepared(), dispatchedModel()}, false},
+		{"while a call is open", []*payload{answer("m1", "", "write")}, false},
+		{"while the run is suspended", []*payload{asked("m1/write0"), suspended()}, true},
+		{"between two steps", []*payload{resolvedAs("m1/write0", "approved"), sent("m1/write0"), result("m1/write0", ok, "")}, true},
+		{"between the answer and the end", []*payload{prepared(), dispatchedModel(), answer("m2", "done")}, false},
+	} {
+		m.apply(step.events...)
+		if got := m.thread.TakesResult(facts); got != step.want {
+			t.Errorf("%s: %v, want %v (next is %v)", step.name, got, step.want, m.next().Kind)
+		}
+	}
+}
+
 func TestARetriedRequestIsTheSameStep(t *testing.T) {
 	m := newMachine(t, loop.Settings{})
 	m.apply(prepared(), dispatchedModel(),

@@ -105,6 +105,15 @@ func (t *Thread) Stopping(f Facts) bool {
 	return t.Run != nil && (t.Run.Interrupted || t.Run.stopping(f) != nil)
 }
 
+// TakesResult says whether a task's result may join the conversation of the open run now: while it is suspended, or between two of its steps. A run that is
+// about to end would put the result where no model request follows, so that nobody reads it and nothing wakes the thread for it.
+func (t *Thread) TakesResult(f Facts) bool {
+	if t.Run.State != threadv1.RunState_RUN_STATE_RUNNING {
+		return true
+	}
+	return t.Next(f).Kind == Prepare
+}
+
 // stopping returns the end that the run is heading for whatever its calls do; nil when there is none.
 func (r *Run) stopping(f Facts) *threadv1.RunEnded {
 	s := r.Settings

@@ -267,8 +267,8 @@ func (a *actor) takeTaskResult(mail *threadv1.Mail) error {
 		return nil // read with the next run
 	case r == nil:
 		return a.wakeUp(mail, result)
-	case r.State == threadv1.RunState_RUN_STATE_RUNNING && (r.Model != nil || len(r.Calls) > 0):
-		return nil // waits for the step border
+	case !a.state.TakesResult(a.facts()):
+		return nil // waits for the step border, or for the end of a run that would not read it
 	}
 	a.consume(mail.GetMessageId())
 	return a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_TaskDelivered{TaskDelivered: result}})
