@@ -2,8 +2,6 @@ package ollama
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 
@@ -81,7 +79,7 @@ func (a *answer) take(r api.ChatResponse) error {
 			return err
 		}
 		if c.ID == "" {
-			c.ID = newID()
+			c.ID = model.NewCallID()
 		}
 		delta := model.ToolCallDelta{Index: a.calls, ID: c.ID, Name: c.Function.Name, Arguments: string(args)}
 		if err := a.send(model.Event{Type: model.EventToolCall, ToolCall: &delta}); err != nil {
@@ -117,12 +115,4 @@ func (a *answer) finish(reason string) model.FinishReason {
 		return model.FinishToolCalls
 	}
 	return model.FinishStop
-}
-
-// newID makes the id of a tool call for servers that give none.
-func newID() string {
-	var b [8]byte
-	// crypto/rand never fails on the systems that Go supports.
-	_, _ = rand.Read(b[:])
-	return "call_" + hex.EncodeToString(b[:])
 }

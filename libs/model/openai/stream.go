@@ -2,8 +2,6 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -196,17 +194,9 @@ func (s *stream) call(d callDelta) {
 	delta := model.ToolCallDelta{Index: index, Arguments: d.Function.Arguments}
 	if index == len(s.calls) {
 		if delta.ID, delta.Name = d.ID, d.Function.Name; delta.ID == "" {
-			delta.ID = newID()
+			delta.ID = model.NewCallID()
 		}
 		s.calls = append(s.calls, delta.ID)
 	}
 	s.queue = append(s.queue, model.Event{Type: model.EventToolCall, ToolCall: &delta})
-}
-
-// newID makes the id of a tool call for servers that give none.
-func newID() string {
-	var b [8]byte
-	// crypto/rand never fails on the systems that Go supports.
-	_, _ = rand.Read(b[:])
-	return "call_" + hex.EncodeToString(b[:])
 }
