@@ -16,6 +16,7 @@ required() { [[ ",${GANTRY_TEST_REQUIRE:-}," == *",$1,"* || ",${GANTRY_TEST_REQU
 wanted=(
 	"postgres:postgresql:/usr/lib/postgresql/*/bin/postgres:the postgres backends"
 	"ripgrep:ripgrep:rg:searches by commands in the sandbox"
+	"patch:patch:patch:the diffs that memory shows"
 	"docker:docker.io:dockerd:container tests"
 	"docker:docker-compose:docker-compose:the compose file"
 	"docker:iptables:iptables:container networks"

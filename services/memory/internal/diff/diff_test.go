@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agents/gantry/libs/testkit"
 )
 
 func TestUnified(t *testing.T) {
@@ -27,7 +29,7 @@ func TestUnified(t *testing.T) {
 // TestPatchAgrees applies the diffs with patch(1).
 func TestPatchAgrees(t *testing.T) {
 	if _, err := exec.LookPath("patch"); err != nil {
-		t.Skip("patch is not installed")
+		testkit.Skip(t, "patch", "%v (apt-get install patch)", err)
 	}
 	long := func(changed ...int) string {
 		var b strings.Builder
