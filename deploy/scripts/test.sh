@@ -8,13 +8,17 @@ cd "$(dirname "$0")/../.."
 run=${1:-}
 failed=()
 started=$SECONDS
+logs="$(mktemp -d)"
+trap 'rm -rf "$logs"' EXIT
 
 go_test() { # MODULE FLAGS PACKAGES…
 	local m=$1 flags=$2
 	shift 2
 	local t=$SECONDS
 	echo "test: $m $flags $*"
-	(cd "$m" && go test $flags -shuffle=on -timeout 15m ${run:+-run "$run"} "$@") || failed+=("$m")
+	local log="$logs/${m//\//-}.log"
+	(cd "$m" && go test $flags -shuffle=on -timeout 15m ${run:+-run "$run"} "$@") 2>&1 | tee -a "$log"
+	((PIPESTATUS[0] == 0)) || failed+=("$m")
 	echo "test: $m took $((SECONDS - t)) s"
 }
 
@@ -34,6 +38,9 @@ deploy/scripts/clients.sh || failed+=("client examples")
 
 echo "test: all took $((SECONDS - started)) s"
 if ((${#failed[@]})); then
+	# Whoever sees the end of a long log only should see why.
+	echo "test: what failed, with the lines before it:" >&2
+	grep -hE -B 25 -A 3 '^ *--- FAIL|^FAIL|^panic:|WARNING: DATA RACE' "$logs"/*.log | grep -vE '^ *--- (PASS|SKIP)|^=== ' | tail -n 150 >&2
 	echo "test: FAILED in: ${failed[*]}" >&2
 	exit 1
 fi
