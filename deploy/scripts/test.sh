@@ -40,7 +40,8 @@ echo "test: all took $((SECONDS - started)) s"
 if ((${#failed[@]})); then
 	# Whoever sees the end of a long log only should see why.
 	echo "test: what failed, with the lines before it:" >&2
-	grep -hE -B 25 -A 3 '^ *--- FAIL|^FAIL|^panic:|WARNING: DATA RACE' "$logs"/*.log | grep -vE '^ *--- (PASS|SKIP)|^=== ' | tail -n 150 >&2
+	grep -hE -B 25 -A 8 '^ *--- FAIL|^panic:|WARNING: DATA RACE' "$logs"/*.log | grep -vE '^ *--- (PASS|SKIP)|^=== |^PASS|^ok' | tail -n 150 >&2
+	grep -hE '^ *--- FAIL|^FAIL|^panic:' "$logs"/*.log | sort -u | tail -n 20 >&2
 	echo "test: FAILED in: ${failed[*]}" >&2
 	exit 1
 fi
