@@ -193,6 +193,19 @@ func decode(t testing.TB, part string) []byte {
 	return data
 }
 
+// alter changes one character within the signature. The last two may not be taken for that: some of their bits count for nothing, and a fixed
+// replacement is now and then what stands there.
+func alter(token string) string {
+	b := []byte(token)
+	at := len(b) - 10
+	if b[at] == 'A' {
+		b[at] = 'B'
+	} else {
+		b[at] = 'A'
+	}
+	return string(b)
+}
+
 func TestAVerifiedCapabilityIsRememberedUntilItEnds(t *testing.T) {
 	clock := now
 	m := newMinter(t, fixed)
@@ -205,7 +218,7 @@ func TestAVerifiedCapabilityIsRememberedUntilItEnds(t *testing.T) {
 	if again, err := v.Verify(token); err != nil || !cmp.Equal(first, again) {
 		t.Errorf("the second time: %+v, %v", again, err)
 	}
-	if _, err := v.Verify(token[:len(token)-2] + "AA"); err == nil {
+	if _, err := v.Verify(alter(token)); err == nil {
 		t.Error("a token that is almost the remembered one was taken")
 	}
 	clock = now.Add(access.CapabilityLife + time.Minute)
