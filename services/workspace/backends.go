@@ -24,12 +24,12 @@ const (
 // backends are all there are: name → how to open it. Mounts are the spaces whose directory is elsewhere, for a backend of plain files.
 var backends = map[string]func(ctx context.Context, cfg Config, mounts map[files.Space]string, now func() time.Time) (files.Store, error){
 	BackendLocal: func(ctx context.Context, cfg Config, mounts map[files.Space]string, now func() time.Time) (files.Store, error) {
-		return local.Open(ctx, local.Config{Dir: cfg.Data, Mounts: mounts}, now)
+		return local.Open(ctx, local.Config{Dir: cfg.Data, Mounts: mounts, History: cfg.history()}, now)
 	},
 	BackendSQLite: func(ctx context.Context, cfg Config, _ map[files.Space]string, now func() time.Time) (files.Store, error) {
-		return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(cfg.Data, "files.db")}, now)
+		return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(cfg.Data, "files.db"), History: cfg.history()}, now)
 	},
 	BackendPostgres: func(ctx context.Context, cfg Config, _ map[files.Space]string, now func() time.Time) (files.Store, error) {
-		return postgres.Open(ctx, postgres.Config{DSN: cfg.Postgres.Reveal()}, now)
+		return postgres.Open(ctx, postgres.Config{DSN: cfg.Postgres.Reveal(), History: cfg.history()}, now)
 	},
 }

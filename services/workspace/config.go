@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/config"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
 // DefaultAddress is where the service serves when nothing else is said.
@@ -26,6 +28,18 @@ type Config struct {
 	MaxBytes   int64             `name:"bucket-max-bytes" help:"Bytes that one bucket may hold. 0: no limit." default:"10737418240"`
 	MaxFiles   int64             `name:"bucket-max-files" help:"Files that one bucket may hold. 0: no limit." default:"200000"`
 	MaxFile    int64             `name:"file-max-bytes" help:"Size that one file may have. 0: no limit." default:"2147483648"`
+
+	HistoryCount   int           `name:"history-count" help:"Previous revisions of a file that are kept. 0: none." default:"20"`
+	HistoryAge     time.Duration `name:"history-age" help:"How long a revision is kept after it was replaced or deleted. 0: no limit." default:"720h"`
+	HistoryMaxFile int64         `name:"history-max-file-bytes" help:"Size up to which a file's previous revisions are kept. 0: no limit." default:"16777216"`
+}
+
+// maxHistoryCount bounds history-count: each write counts what is kept of its file.
+const maxHistoryCount = 1000
+
+// history is the policy by which previous revisions are kept.
+func (c Config) history() files.History {
+	return files.History{Count: c.HistoryCount, Age: c.HistoryAge, MaxFileBytes: c.HistoryMaxFile}
 }
 
 // defaultWorkspace is the workspace directory when nothing names one.
@@ -33,8 +47,10 @@ const defaultWorkspace = "./.gantry/workspace"
 
 // DefaultConfig gives the defaults, which the tags state too.
 func DefaultConfig() Config {
+	kept := files.DefaultHistory()
 	return Config{
 		Data: "./.gantry/workspace/.gantry-runtime", Backend: BackendLocal, Workspace: defaultWorkspace, MaxBytes: 10 << 30, MaxFiles: 200_000, MaxFile: 2 << 30,
+		HistoryCount: kept.Count, HistoryAge: kept.Age, HistoryMaxFile: kept.MaxFileBytes,
 	}
 }
 
@@ -52,6 +68,12 @@ func (c Config) Validate() error {
 	}
 	if c.MaxBytes < 0 || c.MaxFiles < 0 || c.MaxFile < 0 {
 		errs = append(errs, errors.New("workspace: a quota is negative; 0 means no limit"))
+	}
+	if c.HistoryCount < 0 || c.HistoryCount > maxHistoryCount {
+		errs = append(errs, fmt.Errorf("workspace: history-count is %d, not between 0 and %d", c.HistoryCount, maxHistoryCount))
+	}
+	if c.HistoryAge < 0 || c.HistoryMaxFile < 0 {
+		errs = append(errs, errors.New("workspace: history-age or history-max-file-bytes is negative; 0 means no limit"))
 	}
 	for agent, dir := range c.Agents {
 		if err := identity.ValidateID("agent", agent); err != nil {

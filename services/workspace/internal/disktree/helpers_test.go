@@ -27,3 +27,9 @@ func (nothing) Load(_ context.Context, nodes ...files.Node) ([][]byte, error) {
 	return make([][]byte, len(nodes)), nil
 }
 func (nothing) Whiteouts(context.Context) ([]string, error) { return nil, nil }
+func (nothing) Revisions(context.Context, fsops.Path, string, int) ([]files.Node, bool, error) {
+	return nil, false, nil
+}
+func (nothing) Revision(context.Context, fsops.Path, string) (files.Node, error) {
+	return files.Node{}, nil
+}

@@ -56,6 +56,10 @@ type Node struct {
 	Author string
 	// Ref is the backend's own name of the content.
 	Ref string
+	// Replaced is when a kept previous revision was replaced or removed, by the store's clock; zero for the current one.
+	Replaced time.Time
+	// Removed says that nothing took the place of a previous revision: the file was deleted or moved away.
+	Removed bool
 }
 
 // Exists says whether the node is something.

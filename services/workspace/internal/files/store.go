@@ -37,11 +37,20 @@ type Page struct {
 	Warnings []string
 }
 
-// Own is a tree that keeps whiteouts: the bucket's.
+// Own is a tree that keeps whiteouts and history: the bucket's.
 type Own interface {
 	Tree
 	// Whiteouts returns the keys of all whiteouts of the space, in order.
 	Whiteouts(ctx context.Context) ([]string, error)
+	// Revisions returns the kept previous revisions of the file at p, newest first by when they were replaced or removed, after the revision after ("": from the newest), at most
+	// limit, and whether more follow. TOKEN_INVALID when the revision after is not kept. The current revision is not among them, and the path may hold nothing by now.
+	// Each has the path under which it was kept, Replaced and Removed. What an update has written itself and replaced again is no revision. A move leaves the history at
+	// the old path, with the revision that was moved away; the path moved to gets the revision of what it replaced.
+	//
+	// A revision within the policy is kept: pruning may lag, but never runs ahead. It is not part of the usage of the space.
+	Revisions(ctx context.Context, p fsops.Path, after string, limit int) ([]Node, bool, error)
+	// Revision returns one kept previous revision of the file at p, or the current one; the zero node when it is not kept. Open and Load give its content.
+	Revision(ctx context.Context, p fsops.Path, revision string) (Node, error)
 }
 
 // Store keeps spaces. It is the port that backends implement; package storetest is its suite.
@@ -76,7 +85,7 @@ type Store interface {
 	Usage(ctx context.Context, space Space) (Usage, error)
 	// Spaces returns the spaces that hold a file and whose names begin with prefix and come after the name after, in order, at most limit.
 	Spaces(ctx context.Context, prefix, after Space, limit int) ([]Space, error)
-	// Forget removes everything of a space and returns how many files that were.
+	// Forget removes everything of a space, its history too, and returns how many files that were.
 	Forget(ctx context.Context, space Space) (int64, error)
 	// Locate returns the directory on this host that holds the space as plain files, made if need be; false when there is none.
 	Locate(space Space) (string, bool, error)

@@ -27,6 +27,8 @@ type Config struct {
 	Dir string
 	// Mounts are spaces whose directory is elsewhere: the bucket of scope agent is the agent's workspace directory.
 	Mounts map[files.Space]string
+	// History is the policy by which previous revisions are kept.
+	History files.History
 }
 
 // Store implements [files.Store].
@@ -64,7 +66,7 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*Store, error)
 		return nil, err
 	}
 	s := &Store{cfg: cfg, now: now, stage: filepath.Join(dir, "staging"), locks: map[files.Space]*lock{}, scans: map[files.Space]time.Time{}}
-	s.index = sqlstore.New(named{db}, now)
+	s.index = sqlstore.New(named{db}, now, cfg.History)
 	err = os.MkdirAll(s.stage, 0o700)
 	if err == nil {
 		err = s.recover(ctx, "")

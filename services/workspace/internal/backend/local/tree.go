@@ -146,3 +146,17 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 func (t *tree) Whiteouts(ctx context.Context) ([]string, error) {
 	return t.store.index.Space(t.space).Whiteouts(ctx)
 }
+
+// Revisions implements [files.Own].
+func (t *tree) Revisions(ctx context.Context, p fsops.Path, after string, limit int) ([]files.Node, bool, error) {
+	return t.store.index.Space(t.space).Revisions(ctx, p, after, limit)
+}
+
+// Revision implements [files.Own].
+func (t *tree) Revision(ctx context.Context, p fsops.Path, revision string) (files.Node, error) {
+	nodes, err := t.Get(ctx, p)
+	if err != nil || nodes[0].Revision == revision {
+		return nodes[0], err
+	}
+	return t.store.index.Space(t.space).Revision(ctx, p, revision)
+}

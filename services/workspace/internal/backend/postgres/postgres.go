@@ -36,6 +36,8 @@ type Config struct {
 	DSN string
 	// MaxConns bounds the connections of this process. 0: 16.
 	MaxConns int32
+	// History is the policy by which previous revisions are kept.
+	History files.History
 }
 
 // Open connects to the store and brings its tables up to date. Close it.
@@ -58,7 +60,7 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 		pool.Close()
 		return nil, mapError(err)
 	}
-	return sqlstore.New(d, now), nil
+	return sqlstore.New(d, now, cfg.History), nil
 }
 
 // db implements [sqlstore.DB].

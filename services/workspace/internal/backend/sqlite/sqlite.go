@@ -26,6 +26,8 @@ var Migrations embed.FS
 type Config struct {
 	// Path of the database file. Its directory is made.
 	Path string
+	// History is the policy by which previous revisions are kept.
+	History files.History
 }
 
 // Open opens the store, making it if need be. Close it.
@@ -34,7 +36,7 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.New(db, now), nil
+	return sqlstore.New(db, now, cfg.History), nil
 }
 
 // DB is an SQLite database with one writer. It implements [sqlstore.DB]; the backend local keeps its own tables in one.

@@ -19,8 +19,9 @@ const pollEvery = 250 * time.Millisecond
 
 // Store implements [files.Store].
 type Store struct {
-	db  DB
-	now func() time.Time
+	db      DB
+	now     func() time.Time
+	history files.History
 
 	mu      sync.Mutex
 	closed  bool
@@ -29,9 +30,9 @@ type Store struct {
 
 var _ files.Store = (*Store)(nil)
 
-// New returns a store over a database whose tables exist.
-func New(db DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now, signals: map[files.Space]chan struct{}{}}
+// New returns a store over a database whose tables exist. It keeps previous revisions by the policy history.
+func New(db DB, now func() time.Time, history files.History) *Store {
+	return &Store{db: db, now: now, history: history, signals: map[files.Space]chan struct{}{}}
 }
 
 // Capabilities implements [files.Store].
