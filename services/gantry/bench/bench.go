@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
+	"github.com/gantry-agents/gantry/libs/figures"
 )
 
 // Options say what is measured.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
+	"github.com/gantry-agents/gantry/libs/figures"
 )
 
 func TestMedianIsOfTheCallsAfterTheWarmUp(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"regexp"
 	"syscall"
 
-	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
+	"github.com/gantry-agents/gantry/libs/figures"
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
 	"github.com/gantry-agents/gantry/services/orchestrator/orchestratortest"
 )

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/libs/figures"
 	"github.com/gantry-agents/gantry/libs/identity"
-	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
 )
 

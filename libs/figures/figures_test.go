@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gantry-agents/gantry/services/gantry/internal/figures"
+	"github.com/gantry-agents/gantry/libs/figures"
 )
 
 func TestReportIsOneLineThatSaysWhatIsMet(t *testing.T) {
