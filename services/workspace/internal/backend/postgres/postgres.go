@@ -120,7 +120,7 @@ func (d *db) migrate(ctx context.Context) error {
 // Dialect implements [sqlstore.DB].
 func (d *db) Dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
-		ForUpdate:   " FOR UPDATE",
+		ForUpdate: " FOR UPDATE", TryForUpdate: " FOR UPDATE SKIP LOCKED",
 		TextsOf:     func(p string) string { return "SELECT json_array_elements_text(" + p + "::text::json)" },
 		NumbersOf:   func(p string) string { return "SELECT json_array_elements_text(" + p + "::text::json)::bigint" },
 		Joined:      func(a, b string) string { return a + " || " + b },

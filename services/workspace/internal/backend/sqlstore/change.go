@@ -17,10 +17,11 @@ import (
 
 // Append implements [files.Tx].
 func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
-	n, err := t.existing(ctx, f.Path)
+	old, err := t.existing(ctx, f.Path)
 	if err != nil {
 		return files.Node{}, err
 	}
+	n := old.Node
 	data, err := stagedBytes(ctx, t, f.Content)
 	if err != nil {
 		return files.Node{}, err
@@ -39,6 +40,9 @@ func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
 		return files.Node{}, err
 	}
 	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, id, hashState(h)); err != nil {
+		return files.Node{}, err
+	}
+	if err := t.goesOn(ctx, old, false); err != nil {
 		return files.Node{}, err
 	}
 	t.usage.Bytes += int64(len(data))
@@ -87,13 +91,13 @@ func stagedBytes(ctx context.Context, t *tx, from files.Staged) ([]byte, error) 
 
 // Remove implements [files.Tx].
 func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
-	n, err := t.existing(ctx, p)
+	old, err := t.existing(ctx, p)
 	if err != nil {
 		return err
 	}
-	t.usage.Bytes -= n.Size
+	t.usage.Bytes -= old.Size
 	t.usage.Files--
-	if err := t.loosen(ctx, n); err != nil {
+	if err := t.retire(ctx, old, true); err != nil {
 		return err
 	}
 	return t.take(ctx, p)
@@ -119,30 +123,36 @@ func (t *tx) Rename(ctx context.Context, from, to fsops.Path, author string) (fi
 	if err := t.fits(to); err != nil {
 		return files.Node{}, err
 	}
-	n, err := t.existing(ctx, from)
+	old, err := t.existing(ctx, from)
 	if err != nil {
 		return files.Node{}, err
 	}
-	if from.Key() != to.Key() {
-		target, err := t.one(ctx, to)
-		if err != nil {
-			return files.Node{}, err
-		}
-		if target.Exists() {
-			if err := t.Remove(ctx, to); err != nil {
-				return files.Node{}, err
-			}
-		}
-	}
-	id := contentID(n)
+	n := old.Node
 	n.Path, n.Revision, n.Author = to, t.newRevision(), author
-	if err := t.take(ctx, from); err != nil {
-		return files.Node{}, err
+	return n, t.move(ctx, old, n)
+}
+
+// move makes a file one of another path, or spelling, that goes on with its content.
+func (t *tx) move(ctx context.Context, old past, n files.Node) error {
+	away := old.Path.Key() != n.Path.Key()
+	if err := t.goesOn(ctx, old, away); err != nil {
+		return err
 	}
-	if err := t.addDirs(ctx, to); err != nil {
-		return files.Node{}, err
+	if away {
+		target, err := t.past(ctx, n.Path)
+		if err != nil {
+			return err
+		}
+		t.usage.Bytes -= n.Size
+		t.usage.Files--
+		if err := t.take(ctx, old.Path); err != nil {
+			return err
+		}
+		if err := t.replace(ctx, target, n); err != nil {
+			return err
+		}
 	}
-	return n, t.write(ctx, n, id)
+	return t.write(ctx, n, contentID(old.Node))
 }
 
 // SetWhiteout implements [files.Tx].
@@ -181,17 +191,9 @@ func (t *tx) fits(p fsops.Path) error {
 	return nil
 }
 
-func (t *tx) one(ctx context.Context, p fsops.Path) (files.Node, error) {
-	nodes, err := t.Get(ctx, p)
-	if err != nil {
-		return files.Node{}, err
-	}
-	return nodes[0], nil
-}
-
 // existing returns a file that must be there.
-func (t *tx) existing(ctx context.Context, p fsops.Path) (files.Node, error) {
-	n, err := t.one(ctx, p)
+func (t *tx) existing(ctx context.Context, p fsops.Path) (past, error) {
+	n, err := t.past(ctx, p)
 	if err == nil && n.Kind != files.KindFile {
 		err = errdefs.New(errdefs.ErrNotFound, fsops.Domain, fsops.ReasonPathNotFound, "the space has no such file").With("path", p.String())
 	}

@@ -31,14 +31,14 @@ func (t *tree) Open(ctx context.Context, n files.Node) (files.Content, error) {
 // Load implements [files.Tree].
 func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) {
 	out := make([][]byte, len(nodes))
-	index := make(map[int64]int, len(nodes))
+	index := make(map[int64][]int, len(nodes)) // previous revisions of a file that was appended to share its content
 	var ids []int64
 	for i, n := range nodes {
 		id, err := strconv.ParseInt(n.Ref, 10, 64)
 		if err != nil {
 			continue
 		}
-		index[id] = i
+		index[id] = append(index[id], i)
 		ids = append(ids, id)
 		if n.Size == 0 {
 			out[i] = []byte{}
@@ -55,13 +55,16 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 			if err := row.Scan(&id, &data); err != nil {
 				return err
 			}
-			i := index[id]
-			out[i] = append(out[i], data...)
+			for _, i := range index[id] {
+				if int64(len(out[i])) < nodes[i].Size {
+					out[i] = append(out[i], data...)
+				}
+			}
 			return nil
 		}, string(list))
 	for i, n := range nodes {
 		if int64(len(out[i])) > n.Size {
-			out[i] = out[i][:n.Size] // appended to meanwhile
+			out[i] = out[i][:n.Size] // appended to since
 		}
 		if int64(len(out[i])) < n.Size {
 			out[i] = nil

@@ -40,6 +40,8 @@ type Row interface {
 type Dialect struct {
 	// ForUpdate ends a select of a row that is to stay locked.
 	ForUpdate string
+	// TryForUpdate is ForUpdate that leaves out a row which another transaction has locked.
+	TryForUpdate string
 	// TextsOf and NumbersOf stand for the elements of the JSON array in a parameter: for `IN (…)`.
 	TextsOf, NumbersOf func(parameter string) string
 	// Joined stands for two byte strings, one after the other.

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
@@ -61,11 +60,8 @@ func (t *tree) Revision(ctx context.Context, p fsops.Path, revision string) (fil
 }
 
 func scanRevision(row Row) (files.Node, error) {
-	var n files.Node
-	var path string
-	var mtime, mode, content, replaced, removed int64
-	err := row.Scan(&path, &n.Kind, &n.Size, &mtime, &n.Revision, &n.SHA256, &mode, &n.Author, &content, &replaced, &removed)
-	n.Path, n.ModTime, n.Mode = fsops.PathOf(path), time.UnixMicro(mtime).UTC(), uint32(mode)
-	n.Ref, n.Replaced, n.Removed = strconv.FormatInt(content, 10), time.UnixMicro(replaced).UTC(), removed != 0
+	var replaced, removed int64
+	n, err := scanNode(row, &replaced, &removed)
+	n.Replaced, n.Removed = time.UnixMicro(replaced).UTC(), removed != 0
 	return n, err
 }

@@ -29,24 +29,16 @@ type Known struct {
 
 // Record implements [IndexTx].
 func (t *tx) Record(ctx context.Context, n files.Node, detail []byte) error {
-	old, err := t.one(ctx, n.Path)
+	old, err := t.past(ctx, n.Path)
 	if err != nil {
 		return err
 	}
-	if old.Exists() {
-		if err := dropContent(ctx, t.q, contentID(old)); err != nil {
-			return err
-		}
-	} else if err := t.addDirs(ctx, n.Path); err != nil {
+	if err := t.replace(ctx, old, n); err != nil {
 		return err
 	}
 	id, err := newContent(ctx, t.q, t.id, 0, detail)
 	if err != nil {
 		return err
-	}
-	t.usage.Bytes += n.Size - old.Size
-	if !old.Exists() {
-		t.usage.Files++
 	}
 	t.rev++
 	return t.write(ctx, n, id)
@@ -54,16 +46,11 @@ func (t *tx) Record(ctx context.Context, n files.Node, detail []byte) error {
 
 // Unrecord implements [IndexTx].
 func (t *tx) Unrecord(ctx context.Context, p fsops.Path) error {
-	old, err := t.one(ctx, p)
+	old, err := t.past(ctx, p)
 	if err != nil || old.Kind != files.KindFile {
 		return err
 	}
-	t.usage.Bytes -= old.Size
-	t.usage.Files--
-	if err := dropContent(ctx, t.q, contentID(old)); err != nil {
-		return err
-	}
-	return t.take(ctx, p)
+	return t.Remove(ctx, p)
 }
 
 // Exec implements [IndexTx].

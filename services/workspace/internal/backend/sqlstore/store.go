@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -22,6 +23,10 @@ type Store struct {
 	db      DB
 	now     func() time.Time
 	history files.History
+	// kept and dropped are those of an index, whose contents are elsewhere: see [Store.KeepElsewhere].
+	kept    func(content int64) bool
+	dropped func(contents []int64)
+	sweptTo atomic.Int64 // the last space whose history was looked at for what is too old
 
 	mu      sync.Mutex
 	closed  bool
@@ -241,7 +246,7 @@ func (s *Store) Forget(ctx context.Context, space files.Space) (int64, error) {
 		for _, statement := range []string{
 			`DELETE FROM chunks WHERE content_id IN (SELECT id FROM contents WHERE space_id = ?1)`,
 			`DELETE FROM contents WHERE space_id = ?1`, `DELETE FROM nodes WHERE space_id = ?1`, `DELETE FROM whiteouts WHERE space_id = ?1`,
-			`DELETE FROM changes WHERE space_id = ?1`, `DELETE FROM effects WHERE space_id = ?1`, `DELETE FROM spaces WHERE id = ?1`,
+			`DELETE FROM revisions WHERE space_id = ?1`, `DELETE FROM changes WHERE space_id = ?1`, `DELETE FROM effects WHERE space_id = ?1`, `DELETE FROM spaces WHERE id = ?1`,
 		} {
 			if _, err := q.Exec(ctx, statement, id); err != nil {
 				return err

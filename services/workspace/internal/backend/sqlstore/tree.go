@@ -59,11 +59,12 @@ func (t *tree) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 	return out, err
 }
 
-func scanNode(row Row) (files.Node, error) {
+func scanNode(row Row, more ...any) (files.Node, error) {
 	var n files.Node
 	var path string
 	var mtime, mode, content int64
-	err := row.Scan(&path, &n.Kind, &n.Size, &mtime, &n.Revision, &n.SHA256, &mode, &n.Author, &content)
+	into := []any{&path, &n.Kind, &n.Size, &mtime, &n.Revision, &n.SHA256, &mode, &n.Author, &content}
+	err := row.Scan(append(into, more...)...)
 	n.Path, n.ModTime, n.Mode = fsops.PathOf(path), time.UnixMicro(mtime).UTC(), uint32(mode)
 	if n.Kind == files.KindFile {
 		n.Ref = strconv.FormatInt(content, 10)

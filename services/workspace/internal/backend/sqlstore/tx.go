@@ -16,9 +16,13 @@ type tx struct {
 	id         int64
 	generation string
 	seq, rev   int64
+	began      int64 // rev when the update began
 	usage      files.Usage
 	now        time.Time
-	took       []*staged // what this run took over; given back when it fails
+	took       []*staged       // what this run took over; given back when it fails
+	made       map[string]bool // revisions of this update
+	swept      []int64         // contents that are gone for good
+	gone       map[string]bool // keys of the paths that it has removed
 }
 
 var _ files.Tx = (*tx)(nil)
@@ -33,12 +37,13 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	var last *tx
 	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
 		last.giveBack() // when the database asks for another run
-		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now()}
+		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now(), made: map[string]bool{}, gone: map[string]bool{}}
 		last = t
 		if err := t.begin(ctx); err != nil {
 			return err
 		}
 		before := t.seq
+		t.began = t.rev
 		repeated, err := t.recorded(ctx, effect, &out)
 		if err != nil || repeated {
 			return err
@@ -57,6 +62,9 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	}
 	if changed {
 		s.changed(space)
+	}
+	if s.dropped != nil && len(last.swept) > 0 {
+		s.dropped(last.swept)
 	}
 	return out, nil
 }
@@ -114,7 +122,7 @@ func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) er
 			return err
 		}
 	}
-	if t.rev%sweepEvery == 0 {
+	if t.rev/sweepEvery != t.began/sweepEvery {
 		return t.sweep(ctx)
 	}
 	return nil
@@ -137,7 +145,7 @@ func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
 	if err := t.fits(f.Path); err != nil {
 		return files.Node{}, err
 	}
-	old, err := t.one(ctx, f.Path)
+	old, err := t.past(ctx, f.Path)
 	if err != nil {
 		return files.Node{}, err
 	}
@@ -153,22 +161,28 @@ func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
 		n.ModTime = t.now
 	}
 	n.ModTime = n.ModTime.UTC().Truncate(time.Microsecond)
-	if old.Exists() {
-		if err := t.loosen(ctx, old); err != nil {
-			return files.Node{}, err
-		}
-	} else if err := t.addDirs(ctx, f.Path); err != nil {
+	if err := t.replace(ctx, old, n); err != nil {
 		return files.Node{}, err
-	}
-	t.usage.Bytes += n.Size - old.Size
-	if !old.Exists() {
-		t.usage.Files++
 	}
 	return n, t.write(ctx, n, content)
 }
 
+// replace makes room for a file of new content: what the path holds is retired, or its directories are made.
+func (t *tx) replace(ctx context.Context, old past, n files.Node) error {
+	t.usage.Bytes += n.Size - old.Size
+	if old.Exists() {
+		return t.retire(ctx, old, false)
+	}
+	t.usage.Files++
+	if err := t.comesBack(ctx, n.Path); err != nil {
+		return err
+	}
+	return t.addDirs(ctx, n.Path)
+}
+
 // write puts the row of a file into place.
 func (t *tx) write(ctx context.Context, n files.Node, content int64) error {
+	t.made[n.Revision] = true
 	parent := n.Path.Parent().Key()
 	_, err := t.q.Exec(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, size, mtime, revision, sha256, mode, author, content_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
@@ -219,8 +233,8 @@ func (t *tx) takeOver(ctx context.Context, from files.Staged) (int64, error) {
 }
 
 // loosen leaves the content of a replaced or removed file to the sweep.
-func (t *tx) loosen(ctx context.Context, n files.Node) error {
-	_, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?2 WHERE id = ?1`, contentID(n), t.now.UnixMicro())
+func (t *tx) loosen(ctx context.Context, id int64) error {
+	_, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?2 WHERE id = ?1`, id, t.now.UnixMicro())
 	return err
 }
 

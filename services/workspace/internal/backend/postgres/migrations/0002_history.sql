@@ -16,4 +16,4 @@ CREATE TABLE revisions (
   UNIQUE (space_id, key, seq)
 );
 CREATE INDEX revisions_content ON revisions (content_id);
-CREATE INDEX revisions_age ON revisions (replaced);
+CREATE INDEX revisions_age ON revisions (space_id, replaced, seq);

@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+)
+
+// past is a file that a change is about to replace, with what is kept of it.
+type past struct {
+	files.Node
+	kept   int64 // previous revisions of its path
+	shared bool  // some kept revision has the same content: an append or a move goes on with it
+}
+
+// past returns what a path holds; the zero past when it is nothing.
+func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
+	var out past
+	var shared int64
+	err := t.q.Query(ctx, `SELECT `+nodeColumns+`, (SELECT count(*) FROM revisions r WHERE r.space_id = n.space_id AND r.key = n.key),
+		(SELECT count(*) FROM (SELECT 1 FROM revisions r WHERE r.content_id = n.content_id LIMIT 1) x)
+		FROM nodes n WHERE n.space_id = ?1 AND n.key = ?2`, func(row Row) (err error) {
+		out.Node, err = scanNode(row, &out.kept, &shared)
+		return err
+	}, t.id, p.Key())
+	out.shared = shared > 0
+	return out, err
+}
+
+// keeps says whether a revision is to be kept: not one that only this update has seen.
+func (t *tx) keeps(n files.Node) bool {
+	return t.store.history.Keeps(n) && !t.made[n.Revision]
+}
+
+// retire is for a file whose content no node holds any more: it becomes a previous revision, or its content is left to the sweep.
+func (t *tx) retire(ctx context.Context, old past, removed bool) error {
+	id, there := contentID(old.Node), true
+	if t.store.kept != nil {
+		there = t.store.kept(id)
+	}
+	if old.shared {
+		statement := `UPDATE revisions SET live = 0 WHERE content_id = ?1`
+		if !there {
+			statement = `DELETE FROM revisions WHERE content_id = ?1`
+		}
+		if _, err := t.q.Exec(ctx, statement, id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case there && t.keeps(old.Node):
+		if err := t.remember(ctx, old, removed, false); err != nil {
+			return err
+		}
+	case there && old.shared: // older revisions have the content
+	case t.store.kept != nil:
+		if err := dropContent(ctx, t.q, id); err != nil {
+			return err
+		}
+	default:
+		if err := t.loosen(ctx, id); err != nil {
+			return err
+		}
+	}
+	if t.made[old.Revision] && removed {
+		if err := t.setRemoved(ctx, old.Path, true); err != nil {
+			return err
+		}
+	}
+	if removed {
+		t.gone[old.Path.Key()] = true
+	}
+	return t.prune(ctx, old.Path, old.kept)
+}
+
+// remember makes a file a previous revision. live: a node goes on with its content.
+func (t *tx) remember(ctx context.Context, old past, removed, live bool) error {
+	t.rev++ // its place in the history of the space
+	n := old.Node
+	_, err := t.q.Exec(ctx, `INSERT INTO revisions (space_id, key, seq, path, size, mtime, revision, sha256, mode, author, content_id, replaced, removed, live)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`,
+		t.id, n.Path.Key(), t.rev, n.Path.String(), n.Size, n.ModTime.UnixMicro(), n.Revision, n.SHA256, int64(n.Mode), n.Author, contentID(n),
+		t.now.UnixMicro(), number(removed), number(live))
+	return err
+}
+
+// goesOn is for a file whose content goes on in a new revision, at the same path or another one.
+func (t *tx) goesOn(ctx context.Context, old past, removed bool) error {
+	if removed {
+		t.gone[old.Path.Key()] = true
+	}
+	if !t.keeps(old.Node) {
+		if t.made[old.Revision] && removed {
+			return t.setRemoved(ctx, old.Path, true)
+		}
+		return nil
+	}
+	if err := t.remember(ctx, old, removed, true); err != nil {
+		return err
+	}
+	return t.prune(ctx, old.Path, old.kept)
+}
+
+// setRemoved corrects what this update has noted about a path: whether something took the place of its last revision.
+func (t *tx) setRemoved(ctx context.Context, p fsops.Path, removed bool) error {
+	_, err := t.q.Exec(ctx, `UPDATE revisions SET removed = ?4 WHERE space_id = ?1 AND key = ?2 AND seq > ?3`, t.id, p.Key(), t.began, number(removed))
+	return err
+}
+
+// comesBack is for a path that gets a file where nothing was.
+func (t *tx) comesBack(ctx context.Context, p fsops.Path) error {
+	if !t.gone[p.Key()] {
+		return nil
+	}
+	delete(t.gone, p.Key())
+	return t.setRemoved(ctx, p, false)
+}
+
+// prune drops the revisions of a path that are beyond the policy's count. It waits until there are some more, so that most writes of a path need no statement for it.
+func (t *tx) prune(ctx context.Context, p fsops.Path, kept int64) error {
+	count := int64(t.store.history.Count)
+	if kept < count+count/4 {
+		return nil
+	}
+	return t.drop(ctx, func(row string) string {
+		return row + `.space_id = ?1 AND ` + row + `.key = ?2
+			AND ` + row + `.seq <= (SELECT c.seq FROM revisions c WHERE c.space_id = ?1 AND c.key = ?2 ORDER BY c.seq DESC LIMIT 1 OFFSET ?3)`
+	}, t.id, p.Key(), count)
+}
+
+// drop removes the revisions for which doomed, a condition on a row with three parameters, holds. Their contents are left to the sweep unless something else has them.
+func (t *tx) drop(ctx context.Context, doomed func(row string) string, args ...any) error {
+	if _, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?4 WHERE id IN (SELECT d.content_id FROM revisions d WHERE `+doomed("d")+` AND d.live = 0)
+		AND NOT EXISTS (SELECT 1 FROM revisions r WHERE r.content_id = contents.id AND NOT (`+doomed("r")+`))`, append(args, t.now.UnixMicro())...); err != nil {
+		return err
+	}
+	_, err := t.q.Exec(ctx, `DELETE FROM revisions AS d WHERE `+doomed("d"), args...)
+	return err
+}
+
+func number(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
