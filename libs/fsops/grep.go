@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -45,13 +46,18 @@ type GrepRequest struct {
 
 // Grep is a compiled search. It is safe for concurrent use.
 //
-// Lines are compared as they are stored, except that a pattern with characters beyond ASCII, and every regular expression, is compared in Unicode NFC.
+// Lines are compared as they are stored, except that a pattern with characters beyond ASCII, and every regular expression, is compared in Unicode NFC. A byte-order
+// mark of UTF-8 at the start of a file is no part of its first line. UTF-16 counts as binary, for its NUL bytes.
 type Grep struct {
 	request GrepRequest
 	literal []byte         // in NFC; nil for a regular expression and for ignore-case
 	re      *regexp.Regexp // nil for a literal
-	pivot   pivot          // what a line must hold to be worth a look at by re
 	compose bool           // lines are compared in NFC
+	needs   Needs
+	finder  *finder // what a line must hold to be worth a look at; nil: not known
+	// loose says that a line that is not in NFC is worth a look too.
+	loose   bool
+	filters *sync.Pool // of *lineFilter; nil for a literal, and for an expression that is too large
 }
 
 // Hit is one line that matches.
@@ -94,10 +100,16 @@ func CompileGrep(req GrepRequest) (*Grep, error) {
 	pattern := norm.NFC.String(req.Pattern)
 	if !req.Regex && !req.IgnoreCase {
 		g.literal = []byte(pattern)
+		if strings.Contains(pattern, "\n") {
+			return g, nil // no line holds it
+		}
+		g.needs = Needs{{pattern}}
+		if g.finder = newFinder(g.needs, worthIt, false, g.compose); g.finder == nil {
+			g.finder, g.loose = newFinder(g.needs, 0, false, false), g.compose
+		}
 		return g, nil
 	}
 	if !req.Regex {
-		g.pivot = pivotOf(pattern)
 		pattern = regexp.QuoteMeta(pattern)
 	}
 	if req.IgnoreCase {
@@ -108,8 +120,30 @@ func CompileGrep(req GrepRequest) (*Grep, error) {
 		return nil, regexError(req.Pattern, err)
 	}
 	g.re = re
-	return g, nil
+	return g, g.prepare(pattern)
 }
+
+// maxFilterInsts bounds the expressions that get a filter.
+const maxFilterInsts = 500
+
+// prepare finds out how to pass over lines that can't match.
+func (g *Grep) prepare(pattern string) error {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return regexError(g.request.Pattern, err)
+	}
+	parsed = parsed.Simplify()
+	a := analyser{fold: foldsCase(parsed)}
+	g.needs = a.needs(parsed)
+	g.finder = newFinder(g.needs, worthIt, a.fold, true)
+	if prog, err := syntax.Compile(parsed); err == nil && len(prog.Inst) <= maxFilterInsts {
+		g.filters = &sync.Pool{New: func() any { return newLineFilter(prog) }}
+	}
+	return nil
+}
+
+// Needs returns what a line must hold to match.
+func (g *Grep) Needs() Needs { return g.needs }
 
 func regexError(pattern string, err error) error {
 	problem, position := "is not RE2", 0
@@ -125,14 +159,31 @@ func regexError(pattern string, err error) error {
 // Search streams content, whose size may be anything, and passes each matching line to hit, in order. Memory stays bounded: a block, at most one line of 8 MiB,
 // and the lines of context. Errors are those of reading, of ctx, and of hit other than [ErrStop].
 func (g *Grep) Search(ctx context.Context, content io.Reader, hit func(Hit) error) (FileResult, error) {
-	s := search{grep: g, hit: hit, line: 1}
-	err := s.run(ctx, content)
-	if errors.Is(err, ErrStop) {
-		s.result.Stopped = true
-		err = nil
-	}
-	return s.result, err
+	s := g.begin(hit)
+	defer s.end()
+	return s.outcome(s.run(ctx, content))
 }
+
+// SearchBytes is Search for a file that is in memory. Without a match it allocates nothing.
+func (g *Grep) SearchBytes(data []byte, hit func(Hit) error) (FileResult, error) {
+	if IsBinary(data) {
+		return FileResult{Binary: true}, nil
+	}
+	data = bytes.TrimPrefix(data, byteOrderMark)
+	s := g.begin(hit)
+	defer s.end()
+	if s.candidate(data, 0) < 0 {
+		return FileResult{}, nil
+	}
+	s.last = true
+	err := s.block(data)
+	if err == nil {
+		err = s.flush()
+	}
+	return s.outcome(err)
+}
+
+var byteOrderMark = []byte("\xEF\xBB\xBF")
 
 // first returns the first match in a line, in bytes of the stored line. The line has no ending.
 func (g *Grep) first(line []byte) (start, end int, ok bool) {
@@ -158,24 +209,6 @@ func (g *Grep) firstIn(line []byte) (start, end int, ok bool) {
 		return 0, 0, false
 	}
 	return at[0], at[1], true
-}
-
-// candidate returns the next position in block, at or after from, whose line is worth a look; -1 for none.
-func (g *Grep) candidate(block []byte, from int) int {
-	rest := block[from:]
-	i := 0
-	switch {
-	case g.literal != nil && !g.compose:
-		i = bytes.Index(rest, g.literal)
-	case g.pivot.usable:
-		i = g.pivot.index(rest)
-	case len(rest) == 0:
-		return -1
-	}
-	if i < 0 {
-		return -1
-	}
-	return from + i
 }
 
 func (v *view) floor(pos int) int {

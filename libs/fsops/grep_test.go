@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -152,51 +150,4 @@ func TestGrepStops(t *testing.T) {
 	if _, err = g.Search(ctx, strings.NewReader("x"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// The streaming search finds the lines that a line-by-line one finds, whatever the sizes of the reads.
-func FuzzGrep(f *testing.F) {
-	f.Add("a\nb\r\nab", "b", true, false)
-	f.Add("\n\nK\n", "k", true, true)
-	f.Add("é\nx", "", false, true)
-	f.Fuzz(func(t *testing.T, content, pattern string, fold, isRegex bool) {
-		g, err := CompileGrep(GrepRequest{Pattern: pattern, IgnoreCase: fold, Regex: isRegex, Before: 1, After: 1})
-		if err != nil || IsBinary([]byte(content)) {
-			return
-		}
-		source := norm.NFC.String(pattern)
-		if !isRegex {
-			source = regexp.QuoteMeta(source)
-		}
-		if fold {
-			source = "(?i)" + source
-		}
-		re := regexp.MustCompile(source)
-		var want []int64
-		lines := strings.SplitAfter(content, "\n")
-		for i, line := range lines {
-			if line == "" {
-				continue
-			}
-			line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-			if g.compose {
-				line = norm.NFC.String(line)
-			}
-			if re.MatchString(line) {
-				want = append(want, int64(i+1))
-			}
-		}
-		for _, r := range []io.Reader{strings.NewReader(content), iotest.OneByteReader(strings.NewReader(content))} {
-			var got []int64
-			if _, err := g.Search(context.Background(), r, func(h Hit) error {
-				got = append(got, h.Line)
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if !cmp.Equal(got, want) {
-				t.Fatalf("lines %v, want %v", got, want)
-			}
-		}
-	})
 }

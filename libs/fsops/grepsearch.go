@@ -3,8 +3,10 @@ package fsops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -20,10 +22,70 @@ type search struct {
 	pieces  bool     // the line in work is longer than a piece: its beginning has been searched
 	hitLong bool     // ... and has matched
 	base    int64    // position of the piece in that line
+	last    bool     // the block in work is the last one
+	filter  *lineFilter
+}
+
+// searches keeps what searches work with, so that one file more costs nothing.
+var searches = sync.Pool{New: func() any { return new(search) }}
+
+// blocks keeps buffers for streams.
+var blocks = sync.Pool{New: func() any { b := make([]byte, grepBlockBytes); return &b }}
+
+func (g *Grep) begin(hit func(Hit) error) *search {
+	s := searches.Get().(*search)
+	*s = search{grep: g, hit: hit, line: 1}
+	if g.filters != nil {
+		s.filter = g.filters.Get().(*lineFilter)
+	}
+	return s
+}
+
+func (s *search) end() {
+	if s.filter != nil {
+		s.grep.filters.Put(s.filter)
+	}
+	*s = search{}
+	searches.Put(s)
+}
+
+func (s *search) outcome(err error) (FileResult, error) {
+	if errors.Is(err, ErrStop) {
+		s.result.Stopped = true
+		err = nil
+	}
+	return s.result, err
+}
+
+// candidate returns a place at or after from, which is where a line begins, whose line is worth a look; -1 for none.
+func (s *search) candidate(block []byte, from int) int {
+	g := s.grep
+	switch {
+	case from >= len(block):
+		return -1
+	case g.finder != nil && !g.loose:
+		return g.finder.index(block, from)
+	case g.finder != nil:
+		at := g.finder.index(block, from)
+		if at >= 0 {
+			block = block[:at]
+		}
+		if odd := notComposed(block, from); odd >= 0 {
+			return odd
+		}
+		return at
+	case s.filter != nil:
+		return s.filter.index(block, from)
+	case g.literal != nil: // with a line break
+		return -1
+	}
+	return from
 }
 
 func (s *search) run(ctx context.Context, content io.Reader) error {
-	buf := make([]byte, 0, grepBlockBytes)
+	pooled := blocks.Get().(*[]byte)
+	defer blocks.Put(pooled)
+	buf := (*pooled)[:0]
 	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -45,10 +107,14 @@ func (s *search) run(ctx context.Context, content io.Reader) error {
 		if err != nil && !end {
 			return err
 		}
-		if first && IsBinary(buf) {
-			s.result.Binary = true
-			return nil
+		if first {
+			if IsBinary(buf) {
+				s.result.Binary = true
+				return nil
+			}
+			buf = bytes.TrimPrefix(buf, byteOrderMark)
 		}
+		s.last = end
 		block := buf
 		if !end {
 			block = buf[:bytes.LastIndexByte(buf, '\n')+1]
@@ -76,12 +142,12 @@ func (s *search) block(block []byte) error {
 	}
 	pos := 0 // start of the first line that was not dealt with
 	for pos < len(block) {
-		at := s.grep.candidate(block, pos)
+		at := s.candidate(block, pos)
 		if at < 0 {
 			break
 		}
 		start := pos + bytes.LastIndexByte(block[pos:at], '\n') + 1
-		if err := s.pass(block[pos:start]); err != nil {
+		if err := s.pass(block[pos:start], false); err != nil {
 			return err
 		}
 		end := lineEnd(block, start)
@@ -91,11 +157,11 @@ func (s *search) block(block []byte) error {
 		s.line++
 		pos = min(end+1, len(block))
 	}
-	return s.pass(block[min(pos, len(block)):])
+	return s.pass(block[min(pos, len(block)):], true)
 }
 
-// pass goes over lines that hold no match.
-func (s *search) pass(lines []byte) error {
+// pass goes over lines that hold no match; rest says that no match follows in the block.
+func (s *search) pass(lines []byte, rest bool) error {
 	for len(s.pending) > 0 && len(lines) > 0 {
 		end := lineEnd(lines, 0)
 		if err := s.context(lines[:end]); err != nil {
@@ -104,7 +170,7 @@ func (s *search) pass(lines []byte) error {
 		s.line++
 		lines = lines[min(end+1, len(lines)):]
 	}
-	if len(lines) == 0 {
+	if len(lines) == 0 || s.last && rest {
 		return nil
 	}
 	s.line += int64(bytes.Count(lines, newline))
@@ -159,10 +225,18 @@ func (s *search) context(line []byte) error {
 	return nil
 }
 
+// first is [Grep.first], after a quick look that most lines do not pass.
+func (s *search) first(line []byte) (start, end int, ok bool) {
+	if s.grep.finder != nil && s.filter != nil && len(line) > 0 && s.filter.index(line, 0) < 0 {
+		return 0, 0, false
+	}
+	return s.grep.first(line)
+}
+
 // match looks at one line. In the last piece of an over-long line, text and context come from that piece.
 func (s *search) match(line []byte, piece bool) error {
 	line = bytes.TrimSuffix(line, []byte{'\r'})
-	start, end, ok := s.grep.first(line)
+	start, end, ok := s.first(line)
 	if piece {
 		ok = ok && !s.hitLong
 		start, end = start+int(s.base), end+int(s.base)
