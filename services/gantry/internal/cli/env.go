@@ -76,3 +76,10 @@ func (e *Env) Lines() *bufio.Scanner {
 	s.Buffer(make([]byte, 0, 64<<10), 1<<20)
 	return s
 }
+
+// errorValue prints a value as one line of JSON on the standard error.
+func (e *Env) errorValue(v any) error {
+	inner := *e
+	inner.Out = e.Err
+	return inner.Value(v)
+}

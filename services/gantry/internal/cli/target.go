@@ -42,6 +42,8 @@ type Where struct {
 	Data          string        `help:"Data directory of --local." default:".gantry" type:"path"`
 	Workspaces    string        `help:"Directory of agents of --local." type:"path"`
 	Timeout       time.Duration `help:"How long the command may take. 0: as long as it takes." default:"0"`
+
+	importDirs []string // directories of --local from which workspaces may be imported
 }
 
 // Target is what every command that calls Gantry has.
