@@ -38,6 +38,7 @@ const (
 	ReasonChecksumMismatch   = "CHECKSUM_MISMATCH"
 	ReasonSandboxUnavailable = "SANDBOX_UNAVAILABLE"
 	ReasonPathNotAllowed     = "PATH_NOT_ALLOWED"
+	ReasonRevisionNotKept    = "REVISION_NOT_KEPT"
 )
 
 // ErrNotFound says that nothing visible has the path.
@@ -164,6 +165,12 @@ func ErrSandboxUnavailable(cause string) error {
 func ErrPathNotAllowed(path, verb string) error {
 	return fail(errdefs.ErrPermissionDenied, ReasonPathNotAllowed, "%s is not covered by what this call may touch (%s)", quote(path), verb).
 		With("path", clip(path)).With("verb", verb)
+}
+
+// ErrRevisionNotKept says that a revision of the path is not kept any more, or never was one.
+func ErrRevisionNotKept(path, revision string) error {
+	return fail(errdefs.ErrNotFound, ReasonRevisionNotKept, "the revision %q of %s is not kept", clip(revision), quote(path)).
+		With("path", clip(path)).With("revision", clip(revision))
 }
 
 func errPath(path, problem string) error {

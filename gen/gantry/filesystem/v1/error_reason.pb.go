@@ -83,6 +83,8 @@ const (
 	ErrorReason_ERROR_REASON_SANDBOX_UNAVAILABLE ErrorReason = 25
 	// PERMISSION_DENIED: the capability of the run does not allow the path. Example: {"path": "x", "verb": "fs.write"}.
 	ErrorReason_ERROR_REASON_PATH_NOT_ALLOWED ErrorReason = 26
+	// NOT_FOUND: the revision of the file is not kept (any more), or never was. Example: {"path": "notes.md", "revision": "7"}.
+	ErrorReason_ERROR_REASON_REVISION_NOT_KEPT ErrorReason = 27
 )
 
 // Enum value maps for ErrorReason.
@@ -115,6 +117,7 @@ var (
 		24: "ERROR_REASON_CHECKSUM_MISMATCH",
 		25: "ERROR_REASON_SANDBOX_UNAVAILABLE",
 		26: "ERROR_REASON_PATH_NOT_ALLOWED",
+		27: "ERROR_REASON_REVISION_NOT_KEPT",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":         0,
@@ -144,6 +147,7 @@ var (
 		"ERROR_REASON_CHECKSUM_MISMATCH":   24,
 		"ERROR_REASON_SANDBOX_UNAVAILABLE": 25,
 		"ERROR_REASON_PATH_NOT_ALLOWED":    26,
+		"ERROR_REASON_REVISION_NOT_KEPT":   27,
 	}
 )
 
@@ -178,7 +182,7 @@ var File_gantry_filesystem_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_gantry_filesystem_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"'gantry/filesystem/v1/error_reason.proto\x12\x14gantry.filesystem.v1*\x87\a\n" +
+	"'gantry/filesystem/v1/error_reason.proto\x12\x14gantry.filesystem.v1*\xab\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19ERROR_REASON_PATH_INVALID\x10\x01\x12 \n" +
@@ -207,7 +211,8 @@ const file_gantry_filesystem_v1_error_reason_proto_rawDesc = "" +
 	"\x1dERROR_REASON_NAME_UNSUPPORTED\x10\x17\x12\"\n" +
 	"\x1eERROR_REASON_CHECKSUM_MISMATCH\x10\x18\x12$\n" +
 	" ERROR_REASON_SANDBOX_UNAVAILABLE\x10\x19\x12!\n" +
-	"\x1dERROR_REASON_PATH_NOT_ALLOWED\x10\x1aB\xe5\x01\n" +
+	"\x1dERROR_REASON_PATH_NOT_ALLOWED\x10\x1a\x12\"\n" +
+	"\x1eERROR_REASON_REVISION_NOT_KEPT\x10\x1bB\xe5\x01\n" +
 	"\x18com.gantry.filesystem.v1B\x10ErrorReasonProtoP\x01ZEgithub.com/gantry-agents/gantry/gen/gantry/filesystem/v1;filesystemv1\xa2\x02\x03GFX\xaa\x02\x14Gantry.Filesystem.V1\xca\x02\x14Gantry\\Filesystem\\V1\xe2\x02 Gantry\\Filesystem\\V1\\GPBMetadata\xea\x02\x16Gantry::Filesystem::V1b\x06proto3"
 
 var (

@@ -630,7 +630,9 @@ type Revision struct {
 	// Who wrote it.
 	Author string `protobuf:"bytes,5,opt,name=author,proto3" json:"author,omitempty"`
 	// True where this version is a deletion.
-	Deleted       bool `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Deleted bool `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// Layer of the version. Lower layers show their current version alone: their history is kept by those who own them.
+	Layer         Layer `protobuf:"varint,7,opt,name=layer,proto3,enum=gantry.filesystem.v1.Layer" json:"layer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,6 +707,13 @@ func (x *Revision) GetDeleted() bool {
 		return x.Deleted
 	}
 	return false
+}
+
+func (x *Revision) GetLayer() Layer {
+	if x != nil {
+		return x.Layer
+	}
+	return Layer_LAYER_UNSPECIFIED
 }
 
 // Usage is what a bucket holds and may hold.
@@ -832,7 +841,7 @@ const file_gantry_filesystem_v1_file_proto_rawDesc = "" +
 	"\tfrom_path\x18\x04 \x01(\tR\bfromPath\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\tR\brevision\x12.\n" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06author\x18\a \x01(\tR\x06author\"\xbf\x01\n" +
+	"\x06author\x18\a \x01(\tR\x06author\"\xf2\x01\n" +
 	"\bRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x1d\n" +
 	"\n" +
@@ -840,7 +849,8 @@ const file_gantry_filesystem_v1_file_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06author\x18\x05 \x01(\tR\x06author\x12\x18\n" +
-	"\adeleted\x18\x06 \x01(\bR\adeleted\"\xb1\x01\n" +
+	"\adeleted\x18\x06 \x01(\bR\adeleted\x121\n" +
+	"\x05layer\x18\a \x01(\x0e2\x1b.gantry.filesystem.v1.LayerR\x05layer\"\xb1\x01\n" +
 	"\x05Usage\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x01 \x01(\x03R\tusedBytes\x12\x1f\n" +
@@ -905,11 +915,12 @@ var file_gantry_filesystem_v1_file_proto_depIdxs = []int32{
 	2, // 4: gantry.filesystem.v1.Change.kind:type_name -> gantry.filesystem.v1.ChangeKind
 	9, // 5: gantry.filesystem.v1.Change.time:type_name -> google.protobuf.Timestamp
 	9, // 6: gantry.filesystem.v1.Revision.time:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	0, // 7: gantry.filesystem.v1.Revision.layer:type_name -> gantry.filesystem.v1.Layer
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_gantry_filesystem_v1_file_proto_init() }

@@ -3014,7 +3014,7 @@ type DiffRevisionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path to compare.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Older version.
+	// Older version. Empty: the kept one that to_revision replaced.
 	FromRevision string `protobuf:"bytes,2,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
 	// Newer version. Empty: the current one.
 	ToRevision string `protobuf:"bytes,3,opt,name=to_revision,json=toRevision,proto3" json:"to_revision,omitempty"`

@@ -97,13 +97,15 @@ type FilesystemServiceClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// GetUsage tells what the bucket holds against its quotas.
 	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
-	// ListRevisions gives the kept versions of a path, newest first.
+	// ListRevisions gives the kept versions of a path, newest first: what is seen now, then what it replaced. PATH_NOT_FOUND when nothing is seen and nothing kept.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
-	// RestoreRevision makes a kept version the current one, as a new revision.
+	// RestoreRevision makes a kept version the current one, as a new revision; also of a file that was deleted. REVISION_NOT_KEPT when it is gone.
 	RestoreRevision(ctx context.Context, in *RestoreRevisionRequest, opts ...grpc.CallOption) (*RestoreRevisionResponse, error)
-	// DiffRevisions compares two versions of a text file as a unified diff.
+	// DiffRevisions compares two versions of a text file as a unified diff; of binary files it says only that they differ. REVISION_NOT_KEPT when one is gone, TOO_LARGE for files
+	// over 16 MiB.
 	DiffRevisions(ctx context.Context, in *DiffRevisionsRequest, opts ...grpc.CallOption) (*DiffRevisionsResponse, error)
-	// ApplyChanges applies a set of writes, edits, deletions and moves of several files, all or none.
+	// ApplyChanges applies a set of writes, edits, deletions and moves of several files, all or none. Each change sees those before it. An error is that of the change that failed,
+	// whose index is its metadata "change". All changes are of one layer, else CAPABILITY_MISSING.
 	ApplyChanges(ctx context.Context, in *ApplyChangesRequest, opts ...grpc.CallOption) (*ApplyChangesResponse, error)
 }
 
@@ -392,13 +394,15 @@ type FilesystemServiceServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// GetUsage tells what the bucket holds against its quotas.
 	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
-	// ListRevisions gives the kept versions of a path, newest first.
+	// ListRevisions gives the kept versions of a path, newest first: what is seen now, then what it replaced. PATH_NOT_FOUND when nothing is seen and nothing kept.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
-	// RestoreRevision makes a kept version the current one, as a new revision.
+	// RestoreRevision makes a kept version the current one, as a new revision; also of a file that was deleted. REVISION_NOT_KEPT when it is gone.
 	RestoreRevision(context.Context, *RestoreRevisionRequest) (*RestoreRevisionResponse, error)
-	// DiffRevisions compares two versions of a text file as a unified diff.
+	// DiffRevisions compares two versions of a text file as a unified diff; of binary files it says only that they differ. REVISION_NOT_KEPT when one is gone, TOO_LARGE for files
+	// over 16 MiB.
 	DiffRevisions(context.Context, *DiffRevisionsRequest) (*DiffRevisionsResponse, error)
-	// ApplyChanges applies a set of writes, edits, deletions and moves of several files, all or none.
+	// ApplyChanges applies a set of writes, edits, deletions and moves of several files, all or none. Each change sees those before it. An error is that of the change that failed,
+	// whose index is its metadata "change". All changes are of one layer, else CAPABILITY_MISSING.
 	ApplyChanges(context.Context, *ApplyChangesRequest) (*ApplyChangesResponse, error)
 	mustEmbedUnimplementedFilesystemServiceServer()
 }
