@@ -22,43 +22,48 @@ type Deleted struct {
 
 // Delete removes a path from what is seen: the bucket's files go, and a whiteout hides what lower layers have. The root can't be deleted.
 func (v *View) Delete(ctx context.Context, call Call, d Delete) (Deleted, error) {
+	return update(ctx, v, call, func(out *Deleted, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Deleted, error) {
+		return v.delete(ctx, tx, call, d)
+	})
+}
+
+// delete is Delete within an update.
+func (v *View) delete(ctx context.Context, tx Tx, call Call, d Delete) (Deleted, error) {
 	if d.Path.IsRoot() {
 		return Deleted{}, fsops.ErrIsDirectory("")
 	}
-	return update(ctx, v, call, func(out *Deleted, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Deleted, error) {
-		at, err := v.resolve(ctx, tx, d.Path)
-		if err != nil {
+	at, err := v.resolve(ctx, tx, d.Path)
+	if err != nil {
+		return Deleted{}, err
+	}
+	if !at.entry.Exists() && d.AllowMissing {
+		return Deleted{}, nil
+	}
+	if err := at.mustExist(d.Path); err != nil {
+		return Deleted{}, err
+	}
+	if d.Revision != "" {
+		if err := at.mustHave(d.Revision); err != nil {
 			return Deleted{}, err
 		}
-		if !at.entry.Exists() && d.AllowMissing {
-			return Deleted{}, nil
-		}
-		if err := at.mustExist(d.Path); err != nil {
-			return Deleted{}, err
-		}
-		if d.Revision != "" {
-			if err := at.mustHave(d.Revision); err != nil {
+	}
+	gone, err := v.contents(ctx, tx, at, d.Recursive)
+	if err != nil {
+		return Deleted{}, err
+	}
+	var files int64
+	for _, e := range gone {
+		if e.Layer == LayerBucket {
+			if err := tx.Remove(ctx, e.Path); err != nil {
 				return Deleted{}, err
 			}
 		}
-		gone, err := v.contents(ctx, tx, at, d.Recursive)
-		if err != nil {
+		files++
+		if err := tx.Log(ctx, Change{Kind: ChangeDeleted, Path: e.Path, Author: call.Author}); err != nil {
 			return Deleted{}, err
 		}
-		var files int64
-		for _, e := range gone {
-			if e.Layer == LayerBucket {
-				if err := tx.Remove(ctx, e.Path); err != nil {
-					return Deleted{}, err
-				}
-			}
-			files++
-			if err := tx.Log(ctx, Change{Kind: ChangeDeleted, Path: e.Path, Author: call.Author}); err != nil {
-				return Deleted{}, err
-			}
-		}
-		return Deleted{Files: files}, v.hideLower(ctx, tx, at)
-	})
+	}
+	return Deleted{Files: files}, v.hideLower(ctx, tx, at)
 }
 
 // contents returns the files that deleting or moving a place concerns: the file itself, or all below a directory.

@@ -24,55 +24,60 @@ type Moved struct {
 // Move renames a file, or a directory with all below it. What comes from lower layers is copied up to the new place and hidden at the old one. A file moved
 // onto itself stays. A target that exists is PATH_EXISTS, unless both are files and overwrite is set.
 func (v *View) Move(ctx context.Context, call Call, mv Move) (Moved, error) {
-	if mv.From.IsRoot() || mv.To.IsRoot() {
-		return Moved{}, fsops.ErrIsDirectory("")
-	}
 	staged := v.newCopies()
 	defer staged.discard()
 	return update(ctx, v, call, func(out *Moved, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Moved, error) {
-		from, err := v.resolve(ctx, tx, mv.From)
-		if err != nil {
-			return Moved{}, err
-		}
-		if err := from.mustExist(mv.From); err != nil {
-			return Moved{}, err
-		}
-		if mv.Revision != "" {
-			if err := from.mustHave(mv.Revision); err != nil {
-				return Moved{}, err
-			}
-		}
-		to, err := v.resolve(ctx, tx, mv.To)
-		if err != nil {
-			return Moved{}, err
-		}
-		if stays, err := mayMove(from, to, mv); stays || err != nil {
-			return Moved{Entry: from.entry}, err
-		}
-		target := to.path
-		if from.path.Key() == to.path.Key() {
-			target = mv.To // only the spelling changes
-		}
-		all, err := v.contents(ctx, tx, from, true)
-		if err != nil {
-			return Moved{}, err
-		}
-		out := Moved{Entry: Entry{Node: Node{Path: target, Kind: KindDir, Mode: 0o755}, Layer: LayerBucket}}
-		for _, e := range all {
-			node, err := v.moveFile(ctx, tx, call, staged, e, e.Path.Rebase(from.path, target))
-			if err != nil {
-				return Moved{}, err
-			}
-			if from.entry.Kind == KindFile {
-				out.Entry = to.written(node)
-			}
-			out.Files++
-		}
-		if err := v.hideLower(ctx, tx, from); err != nil {
-			return Moved{}, err
-		}
-		return out, v.checkQuota(ctx, tx)
+		return v.move(ctx, tx, call, staged, mv)
 	})
+}
+
+// move is Move within an update.
+func (v *View) move(ctx context.Context, tx Tx, call Call, staged *copies, mv Move) (Moved, error) {
+	if mv.From.IsRoot() || mv.To.IsRoot() {
+		return Moved{}, fsops.ErrIsDirectory("")
+	}
+	from, err := v.resolve(ctx, tx, mv.From)
+	if err != nil {
+		return Moved{}, err
+	}
+	if err := from.mustExist(mv.From); err != nil {
+		return Moved{}, err
+	}
+	if mv.Revision != "" {
+		if err := from.mustHave(mv.Revision); err != nil {
+			return Moved{}, err
+		}
+	}
+	to, err := v.resolve(ctx, tx, mv.To)
+	if err != nil {
+		return Moved{}, err
+	}
+	if stays, err := mayMove(from, to, mv); stays || err != nil {
+		return Moved{Entry: from.entry}, err
+	}
+	target := to.path
+	if from.path.Key() == to.path.Key() {
+		target = mv.To // only the spelling changes
+	}
+	all, err := v.contents(ctx, tx, from, true)
+	if err != nil {
+		return Moved{}, err
+	}
+	out := Moved{Entry: Entry{Node: Node{Path: target, Kind: KindDir, Mode: 0o755}, Layer: LayerBucket}}
+	for _, e := range all {
+		node, err := v.moveFile(ctx, tx, call, staged, e, e.Path.Rebase(from.path, target))
+		if err != nil {
+			return Moved{}, err
+		}
+		if from.entry.Kind == KindFile {
+			out.Entry = to.written(node)
+		}
+		out.Files++
+	}
+	if err := v.hideLower(ctx, tx, from); err != nil {
+		return Moved{}, err
+	}
+	return out, v.checkQuota(ctx, tx)
 }
 
 // mayMove checks source against target. It says whether nothing is to be done.
