@@ -60,6 +60,10 @@ const (
 	ErrorReason_ERROR_REASON_NO_PLAIN_FILES ErrorReason = 15
 	// NOT_FOUND: a blob that no file of the bucket has any more. Example: {"sha256": "…"}.
 	ErrorReason_ERROR_REASON_BLOB_NOT_FOUND ErrorReason = 16
+	// PERMISSION_DENIED: the directory does not lie below one that the operator named for imports. Example: {"directory": "/srv/old", "setting": "import-dirs"}.
+	ErrorReason_ERROR_REASON_IMPORT_NOT_ALLOWED ErrorReason = 17
+	// FAILED_PRECONDITION: the directory of an import does not exist, is a link or a file, or can't be read. Example: {"directory": "/srv/old"}.
+	ErrorReason_ERROR_REASON_IMPORT_UNREADABLE ErrorReason = 18
 )
 
 // Enum value maps for ErrorReason.
@@ -82,6 +86,8 @@ var (
 		14: "ERROR_REASON_CAPABILITY_MISSING",
 		15: "ERROR_REASON_NO_PLAIN_FILES",
 		16: "ERROR_REASON_BLOB_NOT_FOUND",
+		17: "ERROR_REASON_IMPORT_NOT_ALLOWED",
+		18: "ERROR_REASON_IMPORT_UNREADABLE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":           0,
@@ -101,6 +107,8 @@ var (
 		"ERROR_REASON_CAPABILITY_MISSING":    14,
 		"ERROR_REASON_NO_PLAIN_FILES":        15,
 		"ERROR_REASON_BLOB_NOT_FOUND":        16,
+		"ERROR_REASON_IMPORT_NOT_ALLOWED":    17,
+		"ERROR_REASON_IMPORT_UNREADABLE":     18,
 	}
 )
 
@@ -135,7 +143,7 @@ var File_gantry_workspace_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_gantry_workspace_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"&gantry/workspace/v1/error_reason.proto\x12\x13gantry.workspace.v1*\xd8\x04\n" +
+	"&gantry/workspace/v1/error_reason.proto\x12\x13gantry.workspace.v1*\xa1\x05\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_AGENT_NOT_FOUND\x10\x01\x12\x1d\n" +
@@ -154,7 +162,9 @@ const file_gantry_workspace_v1_error_reason_proto_rawDesc = "" +
 	"\x1eERROR_REASON_IGNORED_IN_BUCKET\x10\r\x12#\n" +
 	"\x1fERROR_REASON_CAPABILITY_MISSING\x10\x0e\x12\x1f\n" +
 	"\x1bERROR_REASON_NO_PLAIN_FILES\x10\x0f\x12\x1f\n" +
-	"\x1bERROR_REASON_BLOB_NOT_FOUND\x10\x10B\xde\x01\n" +
+	"\x1bERROR_REASON_BLOB_NOT_FOUND\x10\x10\x12#\n" +
+	"\x1fERROR_REASON_IMPORT_NOT_ALLOWED\x10\x11\x12\"\n" +
+	"\x1eERROR_REASON_IMPORT_UNREADABLE\x10\x12B\xde\x01\n" +
 	"\x17com.gantry.workspace.v1B\x10ErrorReasonProtoP\x01ZCgithub.com/gantry-agents/gantry/gen/gantry/workspace/v1;workspacev1\xa2\x02\x03GWX\xaa\x02\x13Gantry.Workspace.V1\xca\x02\x13Gantry\\Workspace\\V1\xe2\x02\x1fGantry\\Workspace\\V1\\GPBMetadata\xea\x02\x15Gantry::Workspace::V1b\x06proto3"
 
 var (

@@ -1268,12 +1268,20 @@ func (x *ImportWorkspaceRequest) GetDryRun() bool {
 // ImportWorkspaceResponse is the report of an import.
 type ImportWorkspaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files taken over.
+	// Files taken over by this call, or that would be.
 	Files int64 `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
-	// Threads taken over.
+	// Threads taken over by this call, or that would be.
 	Threads int64 `protobuf:"varint,2,opt,name=threads,proto3" json:"threads,omitempty"`
-	// What could not be mapped, each with its reason.
-	LeftOut       []string `protobuf:"bytes,3,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// What could not be mapped, as "PATH: REASON". At most 1,000; left_out_count counts all.
+	LeftOut []string `protobuf:"bytes,3,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Files that were taken over before, or are there already as they are in the directory.
+	UnchangedFiles int64 `protobuf:"varint,4,opt,name=unchanged_files,json=unchangedFiles,proto3" json:"unchanged_files,omitempty"`
+	// Threads that were taken over before.
+	UnchangedThreads int64 `protobuf:"varint,5,opt,name=unchanged_threads,json=unchangedThreads,proto3" json:"unchanged_threads,omitempty"`
+	// How much could not be mapped.
+	LeftOutCount int64 `protobuf:"varint,6,opt,name=left_out_count,json=leftOutCount,proto3" json:"left_out_count,omitempty"`
+	// True when the call ended before everything was looked at, for lack of time: repeat it.
+	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,6 +1335,34 @@ func (x *ImportWorkspaceResponse) GetLeftOut() []string {
 		return x.LeftOut
 	}
 	return nil
+}
+
+func (x *ImportWorkspaceResponse) GetUnchangedFiles() int64 {
+	if x != nil {
+		return x.UnchangedFiles
+	}
+	return 0
+}
+
+func (x *ImportWorkspaceResponse) GetUnchangedThreads() int64 {
+	if x != nil {
+		return x.UnchangedThreads
+	}
+	return 0
+}
+
+func (x *ImportWorkspaceResponse) GetLeftOutCount() int64 {
+	if x != nil {
+		return x.LeftOutCount
+	}
+	return 0
+}
+
+func (x *ImportWorkspaceResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 var File_gantry_workspace_v1_workspace_service_proto protoreflect.FileDescriptor
@@ -1409,11 +1445,15 @@ const file_gantry_workspace_v1_workspace_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05 \x01(\x80 R\tdirectory\x12 \n" +
 	"\x05agent\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05 \x01(\x80\x02R\x05agent\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"d\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\xf4\x01\n" +
 	"\x17ImportWorkspaceResponse\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x18\n" +
 	"\athreads\x18\x02 \x01(\x03R\athreads\x12\x19\n" +
-	"\bleft_out\x18\x03 \x03(\tR\aleftOut2\xf4\r\n" +
+	"\bleft_out\x18\x03 \x03(\tR\aleftOut\x12'\n" +
+	"\x0funchanged_files\x18\x04 \x01(\x03R\x0eunchangedFiles\x12+\n" +
+	"\x11unchanged_threads\x18\x05 \x01(\x03R\x10unchangedThreads\x12$\n" +
+	"\x0eleft_out_count\x18\x06 \x01(\x03R\fleftOutCount\x12\x12\n" +
+	"\x04more\x18\a \x01(\bR\x04more2\xf4\r\n" +
 	"\x10WorkspaceService\x12\x97\x01\n" +
 	"\rGetDefinition\x12).gantry.workspace.v1.GetDefinitionRequest\x1a*.gantry.workspace.v1.GetDefinitionResponse\"/\xba\xe1\x18\v\b\x02\x12\afs.read\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/workspace/definition\x12\x8f\x01\n" +
 	"\vGetManifest\x12'.gantry.workspace.v1.GetManifestRequest\x1a(.gantry.workspace.v1.GetManifestResponse\"-\xba\xe1\x18\v\b\x02\x12\afs.read\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/workspace/manifest\x12\x94\x01\n" +

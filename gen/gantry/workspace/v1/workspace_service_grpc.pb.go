@@ -65,8 +65,9 @@ type WorkspaceServiceClient interface {
 	// ForgetBucket deletes everything that the caller's bucket holds: files, whiteouts, change log, effect records. Templates stay. A bucket that holds nothing is no
 	// error. Can't be undone. Cursors of the bucket become CURSOR_EXPIRED.
 	ForgetBucket(ctx context.Context, in *ForgetBucketRequest, opts ...grpc.CallOption) (*ForgetBucketResponse, error)
-	// ImportWorkspace turns a workspace directory on the service's host into buckets, journals and ledgers, and lists what it cannot map.
-	// UNIMPLEMENTED/CAPABILITY_MISSING until it is built.
+	// ImportWorkspace turns an AgentScope workspace directory on the service's host into buckets, journals and ledgers of one agent, and lists what it cannot map. A
+	// file or thread that exists is never changed. A repeat takes over what is new and nothing twice; it goes on where a call ended for lack of time. The directory must
+	// lie below one that the operator named for imports, else PERMISSION_DENIED/IMPORT_NOT_ALLOWED; links are not followed. FAILED_PRECONDITION/IMPORT_UNREADABLE.
 	ImportWorkspace(ctx context.Context, in *ImportWorkspaceRequest, opts ...grpc.CallOption) (*ImportWorkspaceResponse, error)
 }
 
@@ -230,8 +231,9 @@ type WorkspaceServiceServer interface {
 	// ForgetBucket deletes everything that the caller's bucket holds: files, whiteouts, change log, effect records. Templates stay. A bucket that holds nothing is no
 	// error. Can't be undone. Cursors of the bucket become CURSOR_EXPIRED.
 	ForgetBucket(context.Context, *ForgetBucketRequest) (*ForgetBucketResponse, error)
-	// ImportWorkspace turns a workspace directory on the service's host into buckets, journals and ledgers, and lists what it cannot map.
-	// UNIMPLEMENTED/CAPABILITY_MISSING until it is built.
+	// ImportWorkspace turns an AgentScope workspace directory on the service's host into buckets, journals and ledgers of one agent, and lists what it cannot map. A
+	// file or thread that exists is never changed. A repeat takes over what is new and nothing twice; it goes on where a call ended for lack of time. The directory must
+	// lie below one that the operator named for imports, else PERMISSION_DENIED/IMPORT_NOT_ALLOWED; links are not followed. FAILED_PRECONDITION/IMPORT_UNREADABLE.
 	ImportWorkspace(context.Context, *ImportWorkspaceRequest) (*ImportWorkspaceResponse, error)
 	mustEmbedUnimplementedWorkspaceServiceServer()
 }
