@@ -22,33 +22,17 @@ type Deleted struct {
 
 // Delete removes a path from what is seen: the bucket's files go, and a whiteout hides what lower layers have. The root can't be deleted.
 func (v *View) Delete(ctx context.Context, call Call, d Delete) (Deleted, error) {
-	return update(ctx, v, call, func(out *Deleted, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Deleted, error) {
-		return v.delete(ctx, tx, call, d)
-	})
+	return inSteps(ctx, v, call, func() (Deleted, error) {
+		return update(ctx, v, call, func(out *Deleted, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Deleted, error) {
+			return v.delete(ctx, tx, call, d)
+		})
+	}, func() (Deleted, error) { return v.deleteInSteps(ctx, call, d) })
 }
 
 // delete is Delete within an update.
 func (v *View) delete(ctx context.Context, tx Tx, call Call, d Delete) (Deleted, error) {
-	if d.Path.IsRoot() {
-		return Deleted{}, fsops.ErrIsDirectory("")
-	}
-	at, err := v.resolve(ctx, tx, d.Path)
-	if err != nil {
-		return Deleted{}, err
-	}
-	if !at.entry.Exists() && d.AllowMissing {
-		return Deleted{}, nil
-	}
-	if err := at.mustExist(d.Path); err != nil {
-		return Deleted{}, err
-	}
-	if d.Revision != "" {
-		if err := at.mustHave(d.Revision); err != nil {
-			return Deleted{}, err
-		}
-	}
-	gone, err := v.contents(ctx, tx, at, d.Recursive)
-	if err != nil {
+	at, gone, err := v.deletable(ctx, tx, d)
+	if err != nil || !at.entry.Exists() {
 		return Deleted{}, err
 	}
 	var files int64
@@ -64,6 +48,30 @@ func (v *View) delete(ctx context.Context, tx Tx, call Call, d Delete) (Deleted,
 		}
 	}
 	return Deleted{Files: files}, v.hideLower(ctx, tx, at)
+}
+
+// deletable resolves what is to be deleted, with its files, and checks that it may be. The place is empty where nothing is and nothing need be.
+func (v *View) deletable(ctx context.Context, tx Tx, d Delete) (place, []Entry, error) {
+	if d.Path.IsRoot() {
+		return place{}, nil, fsops.ErrIsDirectory("")
+	}
+	at, err := v.resolve(ctx, tx, d.Path)
+	if err != nil {
+		return place{}, nil, err
+	}
+	if !at.entry.Exists() && d.AllowMissing {
+		return at, nil, nil
+	}
+	if err := at.mustExist(d.Path); err != nil {
+		return place{}, nil, err
+	}
+	if d.Revision != "" {
+		if err := at.mustHave(d.Revision); err != nil {
+			return place{}, nil, err
+		}
+	}
+	gone, err := v.contents(ctx, tx, at, d.Recursive)
+	return at, gone, err
 }
 
 // contents returns the files that deleting or moving a place concerns: the file itself, or all below a directory.

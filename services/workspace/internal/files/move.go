@@ -24,40 +24,20 @@ type Moved struct {
 // Move renames a file, or a directory with all below it. What comes from lower layers is copied up to the new place and hidden at the old one. A file moved
 // onto itself stays. A target that exists is PATH_EXISTS, unless both are files and overwrite is set.
 func (v *View) Move(ctx context.Context, call Call, mv Move) (Moved, error) {
-	staged := v.newCopies()
-	defer staged.discard()
-	return update(ctx, v, call, func(out *Moved, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Moved, error) {
-		return v.move(ctx, tx, call, staged, mv)
-	})
+	return inSteps(ctx, v, call, func() (Moved, error) {
+		staged := v.newCopies()
+		defer staged.discard()
+		return update(ctx, v, call, func(out *Moved, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Moved, error) {
+			return v.move(ctx, tx, call, staged, mv)
+		})
+	}, func() (Moved, error) { return v.moveInSteps(ctx, call, mv) })
 }
 
 // move is Move within an update.
 func (v *View) move(ctx context.Context, tx Tx, call Call, staged *copies, mv Move) (Moved, error) {
-	if mv.From.IsRoot() || mv.To.IsRoot() {
-		return Moved{}, fsops.ErrIsDirectory("")
-	}
-	from, err := v.resolve(ctx, tx, mv.From)
-	if err != nil {
-		return Moved{}, err
-	}
-	if err := from.mustExist(mv.From); err != nil {
-		return Moved{}, err
-	}
-	if mv.Revision != "" {
-		if err := from.mustHave(mv.Revision); err != nil {
-			return Moved{}, err
-		}
-	}
-	to, err := v.resolve(ctx, tx, mv.To)
-	if err != nil {
-		return Moved{}, err
-	}
-	if stays, err := mayMove(from, to, mv); stays || err != nil {
+	from, to, target, stays, err := v.movable(ctx, tx, mv)
+	if stays || err != nil {
 		return Moved{Entry: from.entry}, err
-	}
-	target := to.path
-	if from.path.Key() == to.path.Key() {
-		target = mv.To // only the spelling changes
 	}
 	all, err := v.contents(ctx, tx, from, true)
 	if err != nil {
@@ -78,6 +58,30 @@ func (v *View) move(ctx context.Context, tx Tx, call Call, staged *copies, mv Mo
 		return Moved{}, err
 	}
 	return out, v.checkQuota(ctx, tx)
+}
+
+// movable resolves both ends of a move and the path that the source gets, and checks that it may be moved. stays says that nothing is to be done.
+func (v *View) movable(ctx context.Context, tx Tx, mv Move) (from, to place, target fsops.Path, stays bool, err error) {
+	if mv.From.IsRoot() || mv.To.IsRoot() {
+		return place{}, place{}, fsops.Path{}, false, fsops.ErrIsDirectory("")
+	}
+	if from, err = v.resolve(ctx, tx, mv.From); err == nil {
+		err = from.mustExist(mv.From)
+	}
+	if err == nil && mv.Revision != "" {
+		err = from.mustHave(mv.Revision)
+	}
+	if err == nil {
+		to, err = v.resolve(ctx, tx, mv.To)
+	}
+	if err != nil {
+		return place{}, place{}, fsops.Path{}, false, err
+	}
+	stays, err = mayMove(from, to, mv)
+	if target = to.path; from.path.Key() == to.path.Key() {
+		target = mv.To // only the spelling changes
+	}
+	return from, to, target, stays, err
 }
 
 // mayMove checks source against target. It says whether nothing is to be done.

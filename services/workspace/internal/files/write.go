@@ -126,13 +126,19 @@ func (v *View) checkQuota(ctx context.Context, tx Tx) error {
 		return nil
 	}
 	used, err := tx.Usage(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case v.limits.Bytes > 0 && used.Bytes > v.limits.Bytes:
-		return fsops.ErrQuota("bytes", v.limits.Bytes, used.Bytes)
-	case v.limits.Files > 0 && used.Files > v.limits.Files:
-		return fsops.ErrQuota("files", v.limits.Files, used.Files)
+	}
+	return v.limits.allow(used)
+}
+
+// allow checks what a bucket holds against its quotas.
+func (l Limits) allow(used Usage) error {
+	switch {
+	case l.Bytes > 0 && used.Bytes > l.Bytes:
+		return fsops.ErrQuota("bytes", l.Bytes, used.Bytes)
+	case l.Files > 0 && used.Files > l.Files:
+		return fsops.ErrQuota("files", l.Files, used.Files)
 	}
 	return nil
 }
