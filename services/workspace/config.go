@@ -28,6 +28,7 @@ type Config struct {
 	MaxBytes   int64             `name:"bucket-max-bytes" help:"Bytes that one bucket may hold. 0: no limit." default:"10737418240"`
 	MaxFiles   int64             `name:"bucket-max-files" help:"Files that one bucket may hold. 0: no limit." default:"200000"`
 	MaxFile    int64             `name:"file-max-bytes" help:"Size that one file may have. 0: no limit." default:"2147483648"`
+	ImportDirs []string          `name:"import-dirs" help:"Directories below which AgentScope workspaces may be imported. None: imports are refused."`
 
 	HistoryCount   int           `name:"history-count" help:"Previous revisions of a file that are kept. 0: none." default:"20"`
 	HistoryAge     time.Duration `name:"history-age" help:"How long a revision is kept after it was replaced or deleted. 0: no limit." default:"720h"`
@@ -75,6 +76,11 @@ func (c Config) Validate() error {
 	if c.HistoryAge < 0 || c.HistoryMaxFile < 0 {
 		errs = append(errs, errors.New("workspace: history-age or history-max-file-bytes is negative; 0 means no limit"))
 	}
+	for _, dir := range c.ImportDirs {
+		if strings.TrimSpace(dir) == "" {
+			errs = append(errs, errors.New("workspace: import-dirs names a directory that is blank"))
+		}
+	}
 	for agent, dir := range c.Agents {
 		if err := identity.ValidateID("agent", agent); err != nil {
 			errs = append(errs, fmt.Errorf("workspace: %w", err))
@@ -106,4 +112,16 @@ func (c Config) directories() (workspace, root string, agents map[string]string,
 		}
 	}
 	return workspace, root, agents, nil
+}
+
+// importDirs returns the directories of imports as absolute paths.
+func (c Config) importDirs() ([]string, error) {
+	out := make([]string, len(c.ImportDirs))
+	for i, dir := range c.ImportDirs {
+		var err error
+		if out[i], err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

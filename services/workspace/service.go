@@ -39,6 +39,8 @@ type Service struct {
 	journal   journal.Store
 	templates *templates.Templates
 	callers   *caller.Resolver
+	// importDirs are the directories below which workspaces may be imported.
+	importDirs []string
 }
 
 // New opens the stores and builds the service. When it fails nothing is left open. A Service that is never started is released by Stop.
@@ -56,8 +58,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workspace directories: %w", err)
 	}
+	importDirs, err := cfg.importDirs()
+	if err != nil {
+		return nil, fmt.Errorf("import directories: %w", err)
+	}
 	layout := templates.Config{Workspace: workspace, Root: root, Agents: agents}
-	s := &Service{}
+	s := &Service{importDirs: importDirs}
 	if s.store, err = backends[cfg.Backend](ctx, cfg, mounts(layout), deps.Clock); err != nil {
 		return nil, fmt.Errorf("open the %s store: %w", cfg.Backend, err)
 	}
@@ -107,7 +113,7 @@ func (s *Service) RegisterFilesystem(r grpc.ServiceRegistrar) {
 
 // RegisterOthers adds the RPCs of workspaces and threads, without those of files.
 func (s *Service) RegisterOthers(r grpc.ServiceRegistrar) {
-	workspacev1.RegisterWorkspaceServiceServer(r, workspacerpc.New(s.callers))
+	workspacev1.RegisterWorkspaceServiceServer(r, workspacerpc.New(s.callers, s.journal, s.importDirs))
 	threadv1.RegisterThreadServiceServer(r, thread.New(s.journal))
 }
 

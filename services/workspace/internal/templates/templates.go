@@ -165,6 +165,9 @@ func (t Template) Whole() files.Tree {
 	return t.Shared
 }
 
+// Taken says whether a first name of the template means something else than the directory of a user.
+func (t Template) Taken(name string) bool { return t.include.taken(name) }
+
 // Include returns the globs of agent.yaml's template.include.
 func (t Template) Include() []string { return t.include.patterns }
 

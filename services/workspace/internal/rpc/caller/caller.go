@@ -70,17 +70,26 @@ func (r *Resolver) Open(ctx context.Context) (*Caller, error) {
 		agent = bucket.Agent
 	}
 	c := &Caller{Identity: id, Bucket: bucket, Grant: grant, resolver: r}
-	var lower []files.Lower
-	space := files.BucketSpace(bucket)
-	if !r.isTemplate(space) {
-		if lower, c.Template, err = r.Templates.Lower(ctx, bucket, agent); err != nil {
-			return nil, err
-		}
-	} else if c.Template, err = r.Templates.Of(ctx, bucket.Tenant, agent); err != nil {
+	c.View, c.Template, err = r.View(ctx, bucket, agent)
+	if err != nil {
 		return nil, err
 	}
-	c.View = files.NewView(r.Store, space, lower, r.Limits, r.Now)
 	return c, nil
+}
+
+// View returns the view of a bucket over the layers below it, and the template of its agent. It asks for no grant: that is for whoever calls it.
+func (r *Resolver) View(ctx context.Context, bucket identity.Bucket, agent string) (view *files.View, template templates.Template, err error) {
+	var lower []files.Lower
+	space := files.BucketSpace(bucket)
+	if !r.IsTemplate(space) {
+		lower, template, err = r.Templates.Lower(ctx, bucket, agent)
+	} else {
+		template, err = r.Templates.Of(ctx, bucket.Tenant, agent)
+	}
+	if err != nil {
+		return nil, template, err
+	}
+	return files.NewView(r.Store, space, lower, r.Limits, r.Now), template, nil
 }
 
 // OpenTenant resolves a call that concerns the tenant's agents and no bucket.
@@ -97,8 +106,8 @@ func errNoCaller() error {
 	return errdefs.New(errdefs.ErrUnauthenticated, errdefs.DomainCommon, "", "the call has no identity or no grant")
 }
 
-// isTemplate says whether a space is a template's directory itself: then nothing lies below it.
-func (r *Resolver) isTemplate(space files.Space) bool {
+// IsTemplate says whether a space is a template's directory itself: then nothing lies below it.
+func (r *Resolver) IsTemplate(space files.Space) bool {
 	mounted, ok := r.Store.(interface{ Mounted(files.Space) bool })
 	return ok && mounted.Mounted(space)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/definition"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+	"github.com/gantry-agents/gantry/services/workspace/internal/importer"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 	"github.com/gantry-agents/gantry/services/workspace/internal/rpc/caller"
 	"github.com/gantry-agents/gantry/services/workspace/internal/rpc/filesystem"
 	"github.com/gantry-agents/gantry/services/workspace/internal/templates"
@@ -24,13 +26,16 @@ const Domain = "gantry.workspace.v1"
 type Server struct {
 	workspacev1.UnimplementedWorkspaceServiceServer
 
-	callers *caller.Resolver
+	callers  *caller.Resolver
+	importer *importer.Importer
 }
 
 var _ workspacev1.WorkspaceServiceServer = (*Server)(nil)
 
-// New returns the server. It owns nothing.
-func New(callers *caller.Resolver) *Server { return &Server{callers: callers} }
+// New returns the server. It owns nothing. Workspaces are imported into the journal from below the directories of importDirs only.
+func New(callers *caller.Resolver, threads journal.Store, importDirs []string) *Server {
+	return &Server{callers: callers, importer: newImporter(callers, threads, importDirs)}
+}
 
 func fail(class error, reason, format string, args ...any) *errdefs.Error {
 	return errdefs.New(class, Domain, reason, format, args...)
@@ -99,11 +104,6 @@ func (s *Server) ForgetBucket(ctx context.Context, _ *workspacev1.ForgetBucketRe
 		return nil, err
 	}
 	return &workspacev1.ForgetBucketResponse{Files: n}, nil
-}
-
-// ImportWorkspace implements the service: imports are not offered.
-func (s *Server) ImportWorkspace(context.Context, *workspacev1.ImportWorkspaceRequest) (*workspacev1.ImportWorkspaceResponse, error) {
-	return nil, fail(errdefs.ErrUnimplemented, "CAPABILITY_MISSING", "workspaces can't be imported yet").With("capability", "import")
 }
 
 // FetchBlobs implements the service.
