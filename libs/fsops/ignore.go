@@ -2,6 +2,7 @@ package fsops
 
 import (
 	"bufio"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -28,7 +29,37 @@ type ignoreRule struct {
 	dirOnly bool
 	// anchored: matched against the whole path below dir, not just the name.
 	anchored bool
+	// kind says how the pattern is matched; most need no pattern matching at all.
+	kind ignoreKind
 }
+
+type ignoreKind uint8
+
+const (
+	ignoreGlob   ignoreKind = iota
+	ignoreEqual             // without special characters
+	ignoreSuffix            // "*" and a plain ending, which is kept
+)
+
+func (r *ignoreRule) matches(subject string) bool {
+	switch r.kind {
+	case ignoreEqual:
+		return subject == r.pattern
+	case ignoreSuffix:
+		return strings.HasSuffix(subject, r.pattern)
+	}
+	return doublestar.MatchUnvalidated(r.pattern, subject)
+}
+
+// With returns the rules of g and those of the .gitignore of a directory. It does not change g: rules made with it only can be used by many at once.
+func (g *Ignore) With(dir Path, content []byte) *Ignore {
+	out := &Ignore{rules: slices.Clip(g.rules)}
+	out.Add(dir, content)
+	return out
+}
+
+// Empty says that no file excludes anything; ".git" directories are excluded still.
+func (g *Ignore) Empty() bool { return len(g.rules) == 0 }
 
 // Add reads the .gitignore of a directory. Lines that are no pattern are passed over, as Git does.
 func (g *Ignore) Add(dir Path, content []byte) {
@@ -59,7 +90,16 @@ func parseIgnore(line string) (ignoreRule, bool) {
 	r.anchored = strings.Contains(line, "/")
 	// Braces mean themselves in these files.
 	r.pattern = norm.NFC.String(strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/")))
-	return r, r.pattern != "" && doublestar.ValidatePattern(r.pattern)
+	if r.pattern == "" || !doublestar.ValidatePattern(r.pattern) {
+		return ignoreRule{}, false
+	}
+	const special = `*?[]{}\`
+	if !strings.ContainsAny(r.pattern, special) {
+		r.kind = ignoreEqual
+	} else if ending := r.pattern[1:]; r.pattern[0] == '*' && !r.anchored && !strings.ContainsAny(ending, special) {
+		r.kind, r.pattern = ignoreSuffix, ending
+	}
+	return r, true
 }
 
 // Ignored says whether the path itself is excluded. What lies below an excluded directory is excluded too: [Ignore.IgnoredBelow].
@@ -67,25 +107,25 @@ func (g *Ignore) Ignored(p Path, isDir bool) bool {
 	if isDir && p.Name() == ".git" {
 		return true
 	}
-	ignored := false
-	for i := range g.rules {
+	name := p.key[strings.LastIndexByte(p.key, '/')+1:]
+	// The last rule that matches counts.
+	for i := len(g.rules) - 1; i >= 0; i-- {
 		r := &g.rules[i]
-		if r.negate != ignored || r.dirOnly && !isDir || !p.Under(r.dir) {
+		if r.dirOnly && !isDir || !p.Under(r.dir) {
 			continue
 		}
-		subject := p.Key()
+		subject := name
 		if r.anchored {
+			subject = p.key
 			if !r.dir.IsRoot() {
-				subject = subject[len(r.dir.Key())+1:]
+				subject = subject[len(r.dir.key)+1:]
 			}
-		} else {
-			subject = subject[strings.LastIndexByte(subject, '/')+1:]
 		}
-		if doublestar.MatchUnvalidated(r.pattern, subject) {
-			ignored = !r.negate
+		if r.matches(subject) {
+			return !r.negate
 		}
 	}
-	return ignored
+	return false
 }
 
 // IgnoredBelow says whether the path or a directory above it is excluded.

@@ -2,13 +2,11 @@ package disktree
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
@@ -95,13 +93,13 @@ func (l *lister) dir(ctx context.Context, dir fsops.Path, handle *os.Root, depth
 			return nil
 		}
 		switch {
-		case it.entry == nil && it.path.Key()+"0" > l.after:
+		case it.entry == nil && it.path.Key()+"0" > l.after && l.after != files.AfterBelow(it.path):
 			if err := l.below(ctx, it.path, handle, depth+1); err != nil {
 				return err
 			}
 		case it.entry != nil && it.order > l.after:
 			if i > 0 && items[i-1].order == it.order {
-				l.warn(it.path, fmt.Errorf("the same name in another normal form hides it"))
+				l.warn(it.path, errHidden)
 				continue
 			}
 			l.add(it)
@@ -157,10 +155,5 @@ func (l *lister) warn(p fsops.Path, err error) {
 	if len(l.page.Warnings) == most {
 		return
 	}
-	text := err.Error()
-	if known, ok := err.(*errdefs.Error); ok {
-		text = known.Public()
-	}
-	name, _ := fsops.Text(p.String())
-	l.page.Warnings = append(l.page.Warnings, name+": "+text)
+	l.page.Warnings = append(l.page.Warnings, warningOf(p, err))
 }

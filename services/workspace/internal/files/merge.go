@@ -106,6 +106,24 @@ func (m *merge) fill(ctx context.Context, s *stream) error {
 	return nil
 }
 
+// skip leaves out the rest of what is below a directory.
+func (m *merge) skip(dir fsops.Path) {
+	for _, s := range m.streams {
+		if s == nil {
+			continue
+		}
+		for len(s.nodes) > 0 && s.nodes[0].Path.Under(dir) {
+			s.nodes = s.nodes[1:]
+		}
+		if end := AfterBelow(dir); len(s.nodes) == 0 && s.after > dir.Key()+"/" && s.after < end {
+			s.after = end
+		}
+	}
+}
+
+// AfterBelow is the place in a listing after all that is below a directory.
+func AfterBelow(dir fsops.Path) string { return dir.Key() + "/\U0010FFFF" }
+
 // take removes a key from all streams and returns what is seen there; the zero entry when it is hidden.
 func (m *merge) take(ctx context.Context, key string) (Entry, error) {
 	var top Entry

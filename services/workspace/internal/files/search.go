@@ -1,31 +1,19 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
 )
 
-const (
-	// loadBytes bounds how much content one batch of a search holds in memory.
-	loadBytes = 8 << 20
-	// loadFiles bounds how many files one batch holds.
-	loadFiles = 512
-	// smallFile is the size up to which files are searched in batches; larger ones stream.
-	smallFile = 1 << 20
-)
-
 // Grep is a search of content.
 type Grep struct {
 	Search     *fsops.Grep
-	Path       fsops.Path            // a directory, or one file
+	Path       fsops.Path            // a directory, or one file; what excludes the directory itself does not count
 	Glob       *fsops.Glob           // nil: every file
 	Ignored    bool                  // also what .gitignore files exclude
 	Allowed    func(fsops.Path) bool // nil: every path
@@ -36,6 +24,7 @@ type Grep struct {
 
 // GrepEnd says how a search ended.
 type GrepEnd struct {
+	// Files that were searched, without those that an index rules out, and binary files passed over.
 	Matches, Files, BinaryFiles int64
 	// Reason why the search is not complete: "max_matches", "max_time", "unreadable"; "" when it is.
 	Reason   string
@@ -44,11 +33,14 @@ type GrepEnd struct {
 
 // Hit is a match in a file.
 type Hit struct {
-	Entry Entry
+	Path  fsops.Path
+	Layer Layer
 	fsops.Hit
 }
 
 // Grep passes matches to emit, file by file in the order of paths. What it could not look at is told at the end, never left out in silence.
+//
+// A bucket of plain files is scanned by all processors (see [Scanner]). Other trees are read in batches, and only the files that may match where there is an index (see [Searcher]).
 func (v *View) Grep(ctx context.Context, g Grep, emit func(Hit) error) (GrepEnd, error) {
 	s := &grepRun{view: v, grep: g, emit: emit}
 	limited, cancel := context.WithTimeout(ctx, g.MaxTime)
@@ -72,12 +64,11 @@ func (v *View) Grep(ctx context.Context, g Grep, emit func(Hit) error) (GrepEnd,
 var errEnough = errors.New("enough matches")
 
 type grepRun struct {
-	view  *View
-	grep  Grep
-	emit  func(Hit) error
-	end   GrepEnd
-	batch []Entry
-	bytes int64
+	view *View
+	grep Grep
+	base fsops.Path // of the globs
+	emit func(Hit) error
+	end  GrepEnd
 	// capped says that a file had more hits than one file may have.
 	capped bool
 }
@@ -91,145 +82,35 @@ func (s *grepRun) run(ctx context.Context) error {
 		if s.grep.Glob != nil && !s.grep.Glob.Match(at.path) && !s.grep.Glob.Match(fsops.PathOf(at.path.Name())) {
 			return nil
 		}
-		return s.large(ctx, at.entry)
+		return s.stream(ctx, at.entry)
 	}
-	w, err := s.view.newSearch(ctx, at, s.grep.Glob, s.grep.Ignored, s.grep.Allowed, "")
+	s.base = at.path
+	w, err := s.view.newSearch(ctx, at, s.grep.Glob, s.grep.Ignored, s.grep.Allowed)
 	if err != nil || w == nil {
 		return err
 	}
-	for {
-		e, ok, err := w.merge.next(ctx)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		if e.Kind != KindFile {
-			continue
-		}
-		if wanted, err := w.wanted(ctx, e); err != nil || !wanted {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.add(ctx, e); err != nil {
-			return err
-		}
+	if _, ok := s.view.own.(Scanner); ok {
+		return s.scan(ctx, w.start, w.ignores.of(w.start.path))
 	}
-	s.end.Warnings = append(s.end.Warnings, w.merge.warnings...)
-	return s.flush(ctx)
-}
-
-func (s *grepRun) add(ctx context.Context, e Entry) error {
-	if e.Size > smallFile {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-		return s.large(ctx, e)
-	}
-	s.batch, s.bytes = append(s.batch, e), s.bytes+e.Size
-	if len(s.batch) < loadFiles && s.bytes < loadBytes {
-		return nil
-	}
-	return s.flush(ctx)
-}
-
-// fileHits is what one file of a batch gave.
-type fileHits struct {
-	hits   []fsops.Hit
-	result fsops.FileResult
-	err    error
-	gone   bool
-}
-
-// flush searches the batch on all processors and emits in order.
-func (s *grepRun) flush(ctx context.Context) error {
-	batch := s.batch
-	s.batch, s.bytes = nil, 0
-	if len(batch) == 0 {
-		return ctx.Err()
-	}
-	data, err := s.load(ctx, batch)
-	if err != nil {
-		return err
-	}
-	found := make([]fileHits, len(batch))
-	var wait sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), len(batch))
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(batch); i += workers {
-				found[i] = s.searchOne(ctx, data[i])
-			}
-		})
-	}
-	wait.Wait()
-	for i, f := range found {
-		if f.err != nil {
-			return f.err
-		}
-		if f.gone {
-			// Gone, changed or unreadable: look again, alone.
-			if err := s.large(ctx, batch[i]); err != nil {
-				return err
-			}
-			continue
-		}
-		s.count(batch[i], f.result)
-		for n, h := range f.hits {
-			if err := s.send(batch[i], n, h); err != nil && !errors.Is(err, fsops.ErrStop) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// load fetches the contents of a batch, tree by tree.
-func (s *grepRun) load(ctx context.Context, batch []Entry) ([][]byte, error) {
-	data := make([][]byte, len(batch))
-	byLayer := map[Layer][]int{}
-	for i, e := range batch {
-		byLayer[e.Layer] = append(byLayer[e.Layer], i)
-	}
-	for layer, indexes := range byLayer {
-		nodes := make([]Node, len(indexes))
-		for i, at := range indexes {
-			nodes[i] = batch[at].Node
-		}
-		contents, err := s.view.treeOf(layer).Load(ctx, nodes...)
-		if err != nil {
-			return nil, err
-		}
-		for i, at := range indexes {
-			data[at] = contents[i]
-		}
-	}
-	return data, nil
-}
-
-func (s *grepRun) searchOne(ctx context.Context, data []byte) fileHits {
-	if data == nil {
-		return fileHits{gone: true}
-	}
-	var f fileHits
-	f.result, f.err = s.grep.Search.Search(ctx, bytes.NewReader(data), func(h fsops.Hit) error {
-		f.hits = append(f.hits, h)
-		if len(f.hits) > s.perFile() {
-			return fsops.ErrStop
-		}
-		return nil
-	})
-	return f
+	return s.batches(ctx, w)
 }
 
 // perFile is how many hits of one file are of interest. One more tells that there are more.
 func (s *grepRun) perFile() int { return min(s.grep.MaxPerFile, s.grep.MaxMatches) }
 
-// large streams one file.
-func (s *grepRun) large(ctx context.Context, e Entry) error {
+// taker collects the hits of one file, as many as are of interest.
+func (s *grepRun) taker(hits *[]fsops.Hit) func(fsops.Hit) error {
+	return func(h fsops.Hit) error {
+		*hits = append(*hits, h)
+		if len(*hits) > s.perFile() {
+			return fsops.ErrStop
+		}
+		return nil
+	}
+}
+
+// stream searches one file of any size.
+func (s *grepRun) stream(ctx context.Context, e Entry) error {
 	_, content, err := s.view.Open(ctx, e.Path)
 	if err != nil {
 		return s.passOver(ctx, e, err)
@@ -238,7 +119,7 @@ func (s *grepRun) large(ctx context.Context, e Entry) error {
 	n := 0
 	result, err := s.grep.Search.Search(ctx, NewReader(ctx, content, 0), func(h fsops.Hit) error {
 		n++
-		return s.send(e, n-1, h)
+		return s.send(Hit{Path: e.Path, Layer: e.Layer, Hit: h}, n-1)
 	})
 	if err == nil || errors.Is(err, errEnough) {
 		s.count(e, result)
@@ -251,15 +132,20 @@ func (s *grepRun) passOver(ctx context.Context, e Entry, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, errdefs.ErrNotFound) {
-		return nil
+	if !isGone(err) {
+		s.warn(e.Path.String() + ": " + publicText(err))
 	}
-	reason := "can't be read"
-	if known, ok := errors.AsType[*errdefs.Error](err); ok {
-		reason = known.Public()
-	}
-	s.warn(e.Path.String() + ": " + reason)
 	return nil
+}
+
+func isGone(err error) bool { return errors.Is(err, errdefs.ErrNotFound) }
+
+// publicText is what callers may read of an error.
+func publicText(err error) string {
+	if known, ok := errors.AsType[*errdefs.Error](err); ok {
+		return known.Public()
+	}
+	return "can't be read"
 }
 
 func (s *grepRun) count(e Entry, r fsops.FileResult) {
@@ -268,9 +154,17 @@ func (s *grepRun) count(e Entry, r fsops.FileResult) {
 		return
 	}
 	s.end.Files++
-	if r.LongLine > 0 && s.grep.Search.MayMissInPieces() {
-		s.warn(e.Path.String() + ": line " + strconv.FormatInt(r.LongLine, 10) + " is over 8 MiB and was searched in pieces")
+	if text := s.inPieces(r); text != "" {
+		s.warn(e.Path.String() + ": " + text)
 	}
+}
+
+// inPieces says what may have been missed in a file, "" for nothing.
+func (s *grepRun) inPieces(r fsops.FileResult) string {
+	if r.LongLine == 0 || !s.grep.Search.MayMissInPieces() {
+		return ""
+	}
+	return "line " + strconv.FormatInt(r.LongLine, 10) + " is over 8 MiB and was searched in pieces"
 }
 
 func (s *grepRun) warn(text string) {
@@ -280,8 +174,21 @@ func (s *grepRun) warn(text string) {
 	}
 }
 
+// sendAll sends the hits of one file.
+func (s *grepRun) sendAll(p fsops.Path, layer Layer, hits []fsops.Hit) error {
+	for n, h := range hits {
+		if err := s.send(Hit{Path: p, Layer: layer, Hit: h}, n); err != nil {
+			if errors.Is(err, fsops.ErrStop) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // send emits hit number n of a file, unless a cap is reached: that of the file ends this file, that of the search ends all.
-func (s *grepRun) send(e Entry, n int, h fsops.Hit) error {
+func (s *grepRun) send(h Hit, n int) error {
 	switch {
 	case s.end.Matches >= int64(s.grep.MaxMatches):
 		return errEnough
@@ -290,5 +197,5 @@ func (s *grepRun) send(e Entry, n int, h fsops.Hit) error {
 		return fsops.ErrStop
 	}
 	s.end.Matches++
-	return s.emit(Hit{Entry: e, Hit: h})
+	return s.emit(h)
 }

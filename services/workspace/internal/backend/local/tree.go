@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"os"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
@@ -141,6 +143,31 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 	})
 	return out, err
 }
+
+// OpenDir implements [files.Scanner].
+func (t *tree) OpenDir(ctx context.Context, dir fsops.Path) (files.Dir, error) {
+	if err := t.store.open(); err != nil {
+		return nil, err
+	}
+	root, err := t.store.root(t.space, false)
+	if err != nil || root == nil {
+		return nil, err
+	}
+	opened, err := disktree.New(root, nil).OpenDir(ctx, dir)
+	if err != nil || opened == nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return rooted{Dir: opened, root: root}, nil
+}
+
+// rooted is a directory that holds the handle of its root open: what is opened from it needs that.
+type rooted struct {
+	files.Dir
+	root *os.Root
+}
+
+// Close implements [files.Dir].
+func (d rooted) Close() error { return errors.Join(d.Dir.Close(), d.root.Close()) }
 
 // Whiteouts implements [files.Own].
 func (t *tree) Whiteouts(ctx context.Context) ([]string, error) {

@@ -90,7 +90,7 @@ func grep(u user, g files.Grep, req fsops.GrepRequest) ([]string, files.GrepEnd)
 	}
 	out := []string{}
 	end, err := u.Grep(u.ctx, g, func(h files.Hit) error {
-		out = append(out, fmt.Sprintf("%s:%d:%s", h.Entry.Path, h.Line, h.Text))
+		out = append(out, fmt.Sprintf("%s:%d:%s", h.Path, h.Line, h.Text))
 		return nil
 	})
 	if err != nil {

@@ -85,9 +85,9 @@ func bounded(asked int32, standard int) int {
 }
 
 func matchOf(h files.Hit) *filesystemv1.Match {
-	path, _ := pathText(h.Entry.Path)
+	path, _ := pathText(h.Path)
 	return &filesystemv1.Match{
 		Path: path, Line: h.Line, Column: h.Column, LengthBytes: int64(h.Length), Text: h.Text, TextTruncated: h.TextTruncated,
-		Before: h.Before, After: h.After, Layer: Layer(h.Entry.Layer),
+		Before: h.Before, After: h.After, Layer: Layer(h.Layer),
 	}
 }
