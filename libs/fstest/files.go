@@ -17,8 +17,8 @@ import (
 func capabilities(u *user) {
 	got, err := u.client.GetCapabilities(u.ctx, &filesystemv1.GetCapabilitiesRequest{})
 	u.ok(err)
-	have := Profile{Layers: got.GetLayers(), History: got.GetHistory(), Watch: got.GetDurableWatch(), Effects: got.GetEffects(), ArbitraryNames: got.GetArbitraryNames()}
-	want := Profile{Layers: u.has.Layers, History: u.has.History, Watch: u.has.Watch, Effects: u.has.Effects, ArbitraryNames: u.has.ArbitraryNames}
+	have := Profile{Layers: got.GetLayers(), History: got.GetHistory(), ChangeSets: got.GetChangeSets(), Watch: got.GetDurableWatch(), Effects: got.GetEffects(), ArbitraryNames: got.GetArbitraryNames()}
+	want := Profile{Layers: u.has.Layers, History: u.has.History, ChangeSets: u.has.ChangeSets, Watch: u.has.Watch, Effects: u.has.Effects, ArbitraryNames: u.has.ArbitraryNames}
 	if have != want {
 		u.Errorf("GetCapabilities says %+v, the profile %+v", have, want)
 	}

@@ -27,8 +27,12 @@ type Profile struct {
 	Layers bool
 	// SomeLayers: some paths have layers and others have not, as under a router. The case about layers is left out.
 	SomeLayers bool
-	// History: revisions are kept, listed and restored.
+	// History: revisions are kept, listed, compared and restored.
 	History bool
+	// ChangeSets: several changes are applied all or none.
+	ChangeSets bool
+	// SomeHistory: paths below the prefix have history and change sets, and others have not, as under a router.
+	SomeHistory bool
 	// Watch: changes are streamed, with a cursor that survives restarts.
 	Watch bool
 	// Effects: effect ids are honoured.
@@ -93,6 +97,10 @@ func Run(t testkit.T, factory func(t testkit.T) Target) {
 		{"watch", watch},
 		{"layers", layers},
 		{"history", history},
+		{"restore", restores},
+		{"effects of history", historyEffects},
+		{"change sets", changeSets},
+		{"change sets all or none", changeSetsAtomic},
 		{"usage", usage},
 		{"isolation", isolation},
 		{"anonymous", anonymous},

@@ -208,16 +208,3 @@ func layers(u *user) {
 		u.Errorf("the template alone: %v", only)
 	}
 }
-
-func history(u *user) {
-	if u.has.History {
-		return
-	}
-	first := u.write("f", "1")
-	_, err := u.client.ListRevisions(u.ctx, &filesystemv1.ListRevisionsRequest{Path: u.at("f")})
-	u.fails(err, errdefs.ErrUnimplemented, "CAPABILITY_MISSING")
-	_, err = u.client.RestoreRevision(u.ctx, &filesystemv1.RestoreRevisionRequest{Path: u.at("f"), Revision: first.GetInfo().GetRevision()})
-	u.fails(err, errdefs.ErrUnimplemented, "CAPABILITY_MISSING")
-	_, err = u.client.DiffRevisions(u.ctx, &filesystemv1.DiffRevisionsRequest{Path: u.at("f")})
-	u.fails(err, errdefs.ErrUnimplemented, "CAPABILITY_MISSING")
-}

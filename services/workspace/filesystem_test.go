@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace"
 )
 
-var profile = fstest.Profile{Layers: true, Watch: true, Effects: true, ArbitraryNames: true}
+var profile = fstest.Profile{Layers: true, History: true, ChangeSets: true, Watch: true, Effects: true, ArbitraryNames: true}
 
 func TestFilesystem(t *testing.T) {
 	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite, workspace.BackendPostgres} {

@@ -39,16 +39,18 @@ func start(t *testing.T) *suite.Suite {
 // the router over both, on each side of it.
 func TestFilesSuite(t *testing.T) {
 	s := start(t)
-	layout := fstest.Profile{Layers: true, Watch: true, Effects: true, ArbitraryNames: true}
+	layout := fstest.Profile{Layers: true, History: true, ChangeSets: true, Watch: true, Effects: true, ArbitraryNames: true}
 	inside := fstest.Profile{Effects: true, ArbitraryNames: true, EmptyDirectories: true, UsageInBlocks: true}
 	routed := fstest.Profile{SomeLayers: true, Effects: true, ArbitraryNames: true, EmptyDirectories: true, UsageInBlocks: true}
+	kept := routed
+	kept.SomeHistory = true
 	for _, tt := range []struct {
 		name, service, prefix string
 		profile               fstest.Profile
 	}{
 		{"workspace", suite.Workspace, "", layout},
 		{"sandbox", suite.Sandbox, "", inside},
-		{"router, where the workspace service owns the paths", suite.Orchestrator, "knowledge", routed},
+		{"router, where the workspace service owns the paths", suite.Orchestrator, "knowledge", kept},
 		{"router, where the sandbox owns them", suite.Orchestrator, "work", routed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

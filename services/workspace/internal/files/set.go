@@ -37,7 +37,7 @@ func (v *View) Apply(ctx context.Context, call Call, changes []FileChange) (Appl
 		for i, c := range changes {
 			e, err := v.change(ctx, tx, call, staged, c)
 			if err != nil {
-				return Applied{}, ofChange(i, err)
+				return Applied{}, OfChange(i, err)
 			}
 			if c.Delete == nil {
 				out.Entries = append(out.Entries, e)
@@ -79,8 +79,8 @@ func (c *copies) bytes(ctx context.Context, content []byte) (Staged, error) {
 	return staged, err
 }
 
-// ofChange says which change of a set an error is of.
-func ofChange(index int, err error) error {
+// OfChange says which change of a set an error is of.
+func OfChange(index int, err error) error {
 	if typed, ok := errors.AsType[*errdefs.Error](err); ok {
 		return typed.With("change", strconv.Itoa(index))
 	}

@@ -26,6 +26,20 @@ func open(t testing.TB, dsn string) files.Store {
 	return store
 }
 
+func TestHistory(t *testing.T) {
+	storetest.RunHistory(testkit.Wrap(t), func(t testkit.T) storetest.Place {
+		dsn := testkit.Postgres(t)
+		return func(policy files.History, now func() time.Time) files.Store {
+			store, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn, MaxConns: 8, History: policy}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			return store
+		}
+	})
+}
+
 func TestStore(t *testing.T) {
 	storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store { return open(t, testkit.Postgres(t)) })
 }

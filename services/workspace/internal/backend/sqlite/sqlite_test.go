@@ -27,4 +27,18 @@ func open(t testkit.T) files.Store {
 	return store
 }
 
+func TestHistory(t *testing.T) {
+	storetest.RunHistory(testkit.Wrap(t), func(t testkit.T) storetest.Place {
+		path := filepath.Join(t.TempDir(), "files.db")
+		return func(policy files.History, now func() time.Time) files.Store {
+			store, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, History: policy}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			return store
+		}
+	})
+}
+
 func TestStore(t *testing.T) { storetest.Run(testkit.Wrap(t), open) }

@@ -77,12 +77,7 @@ func (s *Server) openFile(ctx context.Context, text string, layer filesystemv1.L
 	if err := c.MayRead(p); err != nil {
 		return files.Entry{}, nil, err
 	}
-	e, content, err := view.Open(ctx, p)
-	if err == nil && revision != "" && revision != e.Revision {
-		content.Close()
-		err = fsops.ErrCapabilityMissing("history")
-	}
-	return e, content, err
+	return view.OpenRevision(ctx, p, revision)
 }
 
 // Read implements the service.

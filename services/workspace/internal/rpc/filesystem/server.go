@@ -6,7 +6,6 @@ import (
 	"context"
 
 	filesystemv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
-	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/rpc/caller"
 )
 
@@ -29,7 +28,8 @@ func (s *Server) GetCapabilities(ctx context.Context, _ *filesystemv1.GetCapabil
 	}
 	have := s.callers.Store.Capabilities()
 	return &filesystemv1.GetCapabilitiesResponse{
-		Layers: true, DurableWatch: true, Effects: true, RevisionsGuardAllWriters: have.GuardsAllWriters, Backend: have.Name, ArbitraryNames: have.ArbitraryNames,
+		Layers: true, History: true, ChangeSets: true, DurableWatch: true, Effects: true,
+		RevisionsGuardAllWriters: have.GuardsAllWriters, Backend: have.Name, ArbitraryNames: have.ArbitraryNames,
 	}, nil
 }
 
@@ -44,24 +44,4 @@ func (s *Server) GetUsage(ctx context.Context, _ *filesystemv1.GetUsageRequest) 
 		return nil, err
 	}
 	return &filesystemv1.GetUsageResponse{Usage: UsageOf(used, limits)}, nil
-}
-
-// ListRevisions implements the service: history is not offered.
-func (s *Server) ListRevisions(context.Context, *filesystemv1.ListRevisionsRequest) (*filesystemv1.ListRevisionsResponse, error) {
-	return nil, fsops.ErrCapabilityMissing("history")
-}
-
-// RestoreRevision implements the service: history is not offered.
-func (s *Server) RestoreRevision(context.Context, *filesystemv1.RestoreRevisionRequest) (*filesystemv1.RestoreRevisionResponse, error) {
-	return nil, fsops.ErrCapabilityMissing("history")
-}
-
-// DiffRevisions implements the service: history is not offered.
-func (s *Server) DiffRevisions(context.Context, *filesystemv1.DiffRevisionsRequest) (*filesystemv1.DiffRevisionsResponse, error) {
-	return nil, fsops.ErrCapabilityMissing("history")
-}
-
-// ApplyChanges implements the service: change sets are not offered.
-func (s *Server) ApplyChanges(context.Context, *filesystemv1.ApplyChangesRequest) (*filesystemv1.ApplyChangesResponse, error) {
-	return nil, fsops.ErrCapabilityMissing("change_sets")
 }

@@ -37,6 +37,15 @@ func (s *Server) change(ctx context.Context, method, text string, layer filesyst
 	if err != nil {
 		return change{}, err
 	}
+	out, err := resolveChange(c, text, layer, parse)
+	if err == nil && request != nil {
+		out.call, err = c.Call(method, request)
+	}
+	return out, err
+}
+
+// resolveChange resolves the path and the layer of a change, and checks that the caller may make it.
+func resolveChange(c *caller.Caller, text string, layer filesystemv1.Layer, parse func(string) (fsops.Path, error)) (change, error) {
 	p, err := parse(text)
 	if err != nil {
 		return change{}, err
@@ -53,10 +62,7 @@ func (s *Server) change(ctx context.Context, method, text string, layer filesyst
 		return change{}, err
 	}
 	out.path = out.target.Path(p)
-	if request != nil {
-		out.call, err = c.Call(method, request)
-	}
-	return out, err
+	return out, nil
 }
 
 // Write implements the service.
@@ -87,11 +93,7 @@ func (s *Server) Edit(ctx context.Context, req *filesystemv1.EditRequest) (*file
 	if err != nil {
 		return nil, err
 	}
-	edits := make([]fsops.Replacement, len(req.GetReplacements()))
-	for i, r := range req.GetReplacements() {
-		edits[i] = fsops.Replacement{Old: r.GetOldText(), New: r.GetNewText(), All: r.GetReplaceAll()}
-	}
-	out, err := c.target.View.Edit(ctx, c.call, c.path, edits, req.GetIfRevision())
+	out, err := c.target.View.Edit(ctx, c.call, c.path, editsOf(req), req.GetIfRevision())
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +102,14 @@ func (s *Server) Edit(ctx context.Context, req *filesystemv1.EditRequest) (*file
 		counts[i] = int32(n)
 	}
 	return &filesystemv1.EditResponse{Info: infoOf(c.target.Entry(out.Entry)), Replaced: counts, Cursor: out.Cursor, Diff: out.Diff}, nil
+}
+
+func editsOf(req *filesystemv1.EditRequest) []fsops.Replacement {
+	edits := make([]fsops.Replacement, len(req.GetReplacements()))
+	for i, r := range req.GetReplacements() {
+		edits[i] = fsops.Replacement{Old: r.GetOldText(), New: r.GetNewText(), All: r.GetReplaceAll()}
+	}
+	return edits
 }
 
 // Append implements the service.
