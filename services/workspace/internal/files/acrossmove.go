@@ -123,6 +123,7 @@ var errMoved = errors.New("files: the file was changed while it was moved")
 // moveOne moves one file. Who has changed it meanwhile wins: the changed file is moved.
 func (v *View) moveOne(ctx context.Context, call Call, mv Move, plan movePlan, e Entry) error {
 	to := e.Path.Rebase(plan.From, plan.To)
+	parts := v.store.(divided)
 	copied := "" // the revision of a copy of ours that may be replaced
 	for range maxRecopies {
 		if done, err := v.movedBefore(ctx, call, plan, e); done || err != nil {
@@ -137,8 +138,10 @@ func (v *View) moveOne(ctx context.Context, call Call, mv Move, plan movePlan, e
 			}
 			return nil
 		}
-		_, err := doStep(ctx, v, call.step("rename", stepOf(plan, e)), func(ctx context.Context, tx Tx) (bool, error) { return true, v.rename(ctx, tx, call, e, to, may) })
-		if errors.Is(err, ErrAcross) {
+		var err error
+		if e.Layer == LayerBucket && parts.Owner(v.space, e.Path) == parts.Owner(v.space, to) {
+			_, err = doStep(ctx, v, call.step("rename", stepOf(plan, e)), func(ctx context.Context, tx Tx) (bool, error) { return true, v.rename(ctx, tx, call, e, to, may) })
+		} else {
 			var revision string
 			if revision, err = v.copyOver(ctx, call, plan, e, to, may); revision != "" {
 				copied = revision
@@ -191,9 +194,6 @@ func (v *View) rename(ctx context.Context, tx Tx, call Call, e Entry, to fsops.P
 	}
 	if err != nil {
 		return err
-	}
-	if e.Layer != LayerBucket {
-		return ErrAcross // its content comes from elsewhere
 	}
 	if _, err := v.moveFile(ctx, tx, call, nil, e, to); err != nil {
 		return err
