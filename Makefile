@@ -4,10 +4,10 @@ SHELL := /bin/bash
 BIN := bin
 ARGS ?=
 
-.PHONY: help run test check generate protos-vendor bench conformance demo up down image tools modules settings baseline build
+.PHONY: help run test check generate protos-vendor bench conformance torture-workspace demo up down image tools modules settings baseline build
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build every program into bin/
 	@mkdir -p $(BIN)
@@ -39,6 +39,11 @@ bench: build ## measure unary calls through each service and the loop, against a
 
 conformance: build ## run every port and API suite on every backend, in memory and against processes, and on broken ones
 	@deploy/scripts/conformance.sh $(ARGS)
+
+torture-workspace: ## change files at random from several replicas with kills, against a model (N= SEED= BACKEND=local,sqlite,postgres…)
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
+	@go run ./services/workspace/internal/cmd/torture -n=$(or $(N),20000) -seed=$(or $(SEED),0) -backend=$(or $(BACKEND),all) $(ARGS)
 
 up: build ## start six processes on loopback from source
 	@deploy/scripts/up.sh
