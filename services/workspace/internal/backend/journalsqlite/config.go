@@ -10,16 +10,8 @@ const (
 	maxGroup = 64
 	// maxQueue bounds the operations that wait. More are refused at once with a time to come again.
 	maxQueue = 4096
-	// removeChunk bounds the rows that one operation removes, so that a long journal's removal does not hold up heartbeats.
-	removeChunk = 1000
-	// reapChunk bounds the threads that one operation takes from a dead owner.
-	reapChunk = 1000
-	// ownerMemory is how long a dead owner is remembered, and refused.
-	ownerMemory = 24 * time.Hour
 	// maxHold is how far the clock may run back without being noticed.
 	maxHold = time.Second
-	// lookAhead bounds the events that one page looks at when most are filtered out.
-	lookAhead = 4096
 )
 
 // Config says where the journal is. Only Path must be set.

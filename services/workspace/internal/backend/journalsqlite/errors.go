@@ -8,13 +8,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
-var (
-	errClosed = errdefs.New(errdefs.ErrUnavailable, journal.Domain, "", "the journal store is closed")
-	errBusy   = errdefs.New(errdefs.ErrUnavailable, journal.Domain, "", "the journal store has too much to do").RetryIn(100 * time.Millisecond)
-)
+var errBusy = errdefs.New(errdefs.ErrUnavailable, journal.Domain, "", "the journal store has too much to do").RetryIn(100 * time.Millisecond)
 
 func errNewer(have, known int) error {
 	return errdefs.New(errdefs.ErrFailedPrecondition, journal.Domain, "",
@@ -23,7 +21,7 @@ func errNewer(have, known int) error {
 
 // failed gives an error of the driver a class. Typed errors and those of contexts stay as they are. The driver's text is for the log alone.
 func failed(err error) error {
-	if err == nil || isTyped(err) {
+	if err == nil || journalsql.IsTyped(err) {
 		return err
 	}
 	var driver *sqlite.Error

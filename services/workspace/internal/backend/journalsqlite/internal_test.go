@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
@@ -35,7 +36,7 @@ func block(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = s.write(context.Background(), func(*tx) error { close(begun); <-end; return nil })
+		_ = s.file.Write(context.Background(), func(*journalsql.Tx) error { close(begun); <-end; return nil })
 	}()
 	<-begun
 	return sync.OnceFunc(func() { close(end) })
@@ -44,9 +45,9 @@ func block(t *testing.T, s *Store) (release func()) {
 // queued waits until n operations are in the queue.
 func queued(s *Store, n int) {
 	for {
-		s.writer.mu.Lock()
-		have := len(s.writer.queue)
-		s.writer.mu.Unlock()
+		s.file.writer.mu.Lock()
+		have := len(s.file.writer.queue)
+		s.file.writer.mu.Unlock()
 		if have >= n {
 			return
 		}
@@ -60,30 +61,30 @@ func TestAGroupIsUndoneOneByOne(t *testing.T) {
 	s := fresh(t)
 	release := block(t, s)
 	refusal := journal.Owned(journal.Owner{ID: "o"})
-	insert := func(name string, then func(*tx) error) func(*tx) error {
-		return func(t *tx) error {
-			if _, err := t.exec("INSERT INTO owners (name, address, expire, state) VALUES (?, '', 0, 2)", name); err != nil {
+	insert := func(name string, then func(*journalsql.Tx) error) func(*journalsql.Tx) error {
+		return func(t *journalsql.Tx) error {
+			if _, err := t.Exec("INSERT INTO owners (name, address, expire, state) VALUES (?, '', 0, 2)", name); err != nil {
 				return err
 			}
 			return then(t)
 		}
 	}
-	ops := map[string]func(*tx) error{
-		"good":    insert("good", func(*tx) error { return nil }),
-		"refused": insert("refused", func(*tx) error { return refusal }),
-		"broken": insert("broken", func(t *tx) error {
-			_, err := t.exec("INSERT INTO owners (id) VALUES ('x')")
+	ops := map[string]func(*journalsql.Tx) error{
+		"good":    insert("good", func(*journalsql.Tx) error { return nil }),
+		"refused": insert("refused", func(*journalsql.Tx) error { return refusal }),
+		"broken": insert("broken", func(t *journalsql.Tx) error {
+			_, err := t.Exec("INSERT INTO owners (id) VALUES ('x')")
 			return err
 		}),
-		"panics": insert("panics", func(*tx) error { panic("a fault") }),
-		"also":   insert("also", func(*tx) error { return nil }),
+		"panics": insert("panics", func(*journalsql.Tx) error { panic("a fault") }),
+		"also":   insert("also", func(*journalsql.Tx) error { return nil }),
 	}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	errs := make(map[string]error)
 	for name, op := range ops {
 		wait.Go(func() {
-			err := s.write(context.Background(), op)
+			err := s.file.Write(context.Background(), op)
 			mu.Lock()
 			defer mu.Unlock()
 			errs[name] = err
@@ -98,8 +99,8 @@ func TestAGroupIsUndoneOneByOne(t *testing.T) {
 	}
 	for name := range ops {
 		var there bool
-		err := s.read(context.Background(), func(r *session) error {
-			_, err := r.get("SELECT EXISTS (SELECT 1 FROM owners WHERE name = ?)", []any{name}, &there)
+		err := s.file.Read(context.Background(), func(r *journalsql.View) error {
+			_, err := r.Get("SELECT EXISTS (SELECT 1 FROM owners WHERE name = ?)", []any{name}, &there)
 			return err
 		})
 		if want := name == "good" || name == "also"; err != nil || there != want {
@@ -116,15 +117,15 @@ func TestTheQueueIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
 	ran := false
-	go func() { left <- s.write(ctx, func(*tx) error { ran = true; return nil }) }()
+	go func() { left <- s.file.Write(ctx, func(*journalsql.Tx) error { ran = true; return nil }) }()
 	queued(s, 1)
 	var wait sync.WaitGroup
 	done := make(chan error, maxQueue)
 	for range maxQueue - 1 {
-		wait.Go(func() { done <- s.write(context.Background(), func(*tx) error { return nil }) })
+		wait.Go(func() { done <- s.file.Write(context.Background(), func(*journalsql.Tx) error { return nil }) })
 	}
 	queued(s, maxQueue)
-	err := s.write(context.Background(), func(*tx) error { return nil })
+	err := s.file.Write(context.Background(), func(*journalsql.Tx) error { return nil })
 	var typed *errdefs.Error
 	if !errors.As(err, &typed) || typed.Class != errdefs.ErrUnavailable || typed.RetryAfter == 0 {
 		t.Errorf("over the bound: %v", err)
@@ -170,12 +171,9 @@ func TestRemovalsAreFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err = s.write(ctx, func(t *tx) error {
-		r, err := t.must(key)
-		if err != nil {
-			return err
-		}
-		return t.remove(r, key)
+	err = s.file.Write(ctx, func(t *journalsql.Tx) error {
+		_, err := t.Remove(key)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -189,8 +187,8 @@ func TestRemovalsAreFinished(t *testing.T) {
 	s = openAt(t, path)
 	for _, table := range []string{"threads", "logs", "events", "batches", "mail", "blobs", "blob_data", "blob_refs", "removals"} {
 		var rows int
-		err := s.read(ctx, func(r *session) error {
-			_, err := r.get("SELECT count(*) FROM "+table, nil, &rows)
+		err := s.file.Read(ctx, func(r *journalsql.View) error {
+			_, err := r.Get("SELECT count(*) FROM "+table, nil, &rows)
 			return err
 		})
 		if err != nil || rows != 0 {

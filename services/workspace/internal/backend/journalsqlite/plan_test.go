@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
@@ -21,12 +22,12 @@ func TestNoStatementScans(t *testing.T) {
 	defer s.Close()
 	useAll(t, s)
 	statements := make(map[string]bool)
-	r := <-s.readers
+	r := <-s.file.readers
 	for query := range r.stmts {
 		statements[query] = true
 	}
-	s.readers <- r
-	for query := range s.writer.session.stmts {
+	s.file.readers <- r
+	for query := range s.file.writer.session.stmts {
 		statements[query] = true
 	}
 	checked := 0
@@ -35,7 +36,7 @@ func TestNoStatementScans(t *testing.T) {
 			continue
 		}
 		checked++
-		rows, err := s.db.Query("EXPLAIN QUERY PLAN "+query, make([]any, parameters(query))...)
+		rows, err := s.file.db.Query("EXPLAIN QUERY PLAN "+query, make([]any, parameters(query))...)
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
@@ -140,7 +141,7 @@ func useAll(t *testing.T, s *Store) {
 	must(err)
 	_, err = s.ClaimExpired(ctx, journal.ClaimRequest{Owner: journal.Owner{ID: "r/b"}, Max: 4, MaxSchema: 1})
 	must(err)
-	_, err = s.nextDue(ctx)
+	_, err = s.ClaimExpired(ctx, journal.ClaimRequest{Owner: journal.Owner{ID: "r/b"}, Max: 4, MaxSchema: 1, MaxWait: time.Millisecond})
 	must(err)
 	_, err = s.Redact(ctx, key, []int64{1}, "")
 	must(err)

@@ -5,7 +5,13 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
+	"time"
+
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
 )
+
+// dialect is SQLite's: one transaction at a time needs no locks.
+var dialect = journalsql.Dialect{ByTurn: " INDEXED BY threads_turn"}
 
 // session is one connection with the statements prepared on it. One goroutine uses it at a time.
 type session struct {
@@ -43,8 +49,14 @@ func (s *session) stmt(query string) (*sql.Stmt, error) {
 	return st, nil
 }
 
-// exec runs a statement and returns how many rows it changed.
-func (s *session) exec(query string, args ...any) (int64, error) {
+// Do implements [journalsql.Session].
+func (s *session) Do(query string, args ...any) error {
+	_, err := s.Exec(query, args...)
+	return err
+}
+
+// Exec implements [journalsql.Session].
+func (s *session) Exec(query string, args ...any) (int64, error) {
 	st, err := s.stmt(query)
 	if err != nil {
 		return 0, err
@@ -56,8 +68,8 @@ func (s *session) exec(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// insert runs a statement and returns the id of the new row.
-func (s *session) insert(query string, args ...any) (int64, error) {
+// Insert implements [journalsql.Session].
+func (s *session) Insert(query string, args ...any) (int64, error) {
 	st, err := s.stmt(query)
 	if err != nil {
 		return 0, err
@@ -69,8 +81,8 @@ func (s *session) insert(query string, args ...any) (int64, error) {
 	return result.LastInsertId()
 }
 
-// get scans the one row of a query into dest; false when there is none.
-func (s *session) get(query string, args []any, dest ...any) (bool, error) {
+// Get implements [journalsql.Session].
+func (s *session) Get(query string, args []any, dest ...any) (bool, error) {
 	st, err := s.stmt(query)
 	if err != nil {
 		return false, err
@@ -85,8 +97,8 @@ func (s *session) get(query string, args []any, dest ...any) (bool, error) {
 	}
 }
 
-// each calls f for every row of a query until f wants no more.
-func (s *session) each(query string, args []any, f func(scan func(...any) error) (more bool, err error)) error {
+// Each implements [journalsql.Session].
+func (s *session) Each(query string, args []any, f func(scan func(...any) error) (more bool, err error)) error {
 	st, err := s.stmt(query)
 	if err != nil {
 		return err
@@ -105,25 +117,13 @@ func (s *session) each(query string, args []any, f func(scan func(...any) error)
 	return rows.Err()
 }
 
-// ids returns the first column of a query.
-func (s *session) ids(query string, args ...any) ([]int64, error) {
-	var ids []int64
-	err := s.each(query, args, func(scan func(...any) error) (bool, error) {
-		var id int64
-		err := scan(&id)
-		ids = append(ids, id)
-		return true, err
-	})
-	return ids, err
-}
-
 // snapshot runs f in a reading transaction.
-func (s *session) snapshot(f func(*session) error) error {
-	if _, err := s.exec("BEGIN"); err != nil {
+func (s *session) snapshot(now time.Time, f func(*journalsql.View) error) error {
+	if err := s.Do("BEGIN"); err != nil {
 		return err
 	}
-	err := f(s)
-	if _, e := s.exec("COMMIT"); err == nil {
+	err := f(&journalsql.View{Session: s, Dialect: &dialect, Now: now})
+	if e := s.Do("COMMIT"); err == nil {
 		err = e
 	}
 	return err
@@ -139,7 +139,7 @@ func migrate(s *session) error {
 		return err
 	}
 	ctx := context.Background()
-	if _, err := s.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := s.Do("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	err = func() error {
@@ -163,9 +163,8 @@ func migrate(s *session) error {
 		return err
 	}()
 	if err != nil {
-		_, _ = s.exec("ROLLBACK")
+		_ = s.Do("ROLLBACK")
 		return err
 	}
-	_, err = s.exec("COMMIT")
-	return err
+	return s.Do("COMMIT")
 }

@@ -3,7 +3,6 @@ package journalsqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -12,24 +11,29 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
 // Store is a [journal.Store] in one file.
 type Store struct {
+	*journalsql.Store
+	file *database
+}
+
+var _ journal.Store = (*Store)(nil)
+
+// database implements [journalsql.DB].
+type database struct {
 	db      *sql.DB
 	writer  *writer
 	readers chan *session
 	count   int
-	notify  *notifier
-	turns   journal.Turns
+	notify  *journalsql.Notifier
 	quit    chan struct{}
-	once    sync.Once
 	work    sync.WaitGroup
 	log     *slog.Logger
 }
-
-var _ journal.Store = (*Store)(nil)
 
 // Open opens the journal, making or migrating the file, and removes what an interrupted Delete left.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
@@ -45,13 +49,10 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	s := &Store{
-		db: db, readers: make(chan *session, cfg.Readers), notify: newNotifier(),
-		turns: journal.Turns{Weight: cfg.Weight}, quit: make(chan struct{}), log: cfg.Log,
-	}
+	d := &database{db: db, readers: make(chan *session, cfg.Readers), notify: journalsql.NewNotifier(), quit: make(chan struct{}), log: cfg.Log}
 	defer func() {
 		if err != nil {
-			s.closeSessions()
+			d.closeSessions()
 			_ = db.Close()
 			err = failed(err)
 		}
@@ -60,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.writer = newWriter(head, s.notify, cfg.Now)
+	d.writer = newWriter(head, d.notify, cfg.Now)
 	if err := migrate(head); err != nil {
 		return nil, err
 	}
@@ -69,16 +70,17 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.readers <- r
-		s.count++
+		d.readers <- r
+		d.count++
 	}
-	s.work.Go(s.writer.run)
-	s.work.Go(s.watchOthers)
-	if err := s.finishRemovals(ctx); err != nil {
-		s.stop()
+	d.work.Go(d.writer.run)
+	d.work.Go(d.watchOthers)
+	s, err := journalsql.New(ctx, d, d.notify, cfg.Weight)
+	if err != nil {
+		d.stop()
 		return nil, err
 	}
-	return s, nil
+	return &Store{Store: s, file: d}, nil
 }
 
 // dsn is the file with its settings. secure_delete overwrites what is removed: a redaction must not leave the text in a free page.
@@ -89,77 +91,71 @@ func dsn(path string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-// Close implements [journal.Store].
-func (s *Store) Close() error {
-	var err error
-	s.once.Do(func() {
-		s.stop()
-		s.closeSessions()
-		err = s.db.Close()
-	})
-	if err != nil {
-		return failed(err)
-	}
-	return nil
+// Close implements [journalsql.DB].
+func (d *database) Close() error {
+	d.stop()
+	d.closeSessions()
+	return failed(d.db.Close())
 }
 
 // stop ends the goroutines, after the operations that were accepted.
-func (s *Store) stop() {
-	close(s.quit)
-	s.writer.stop()
-	s.work.Wait()
+func (d *database) stop() {
+	close(d.quit)
+	d.writer.stop()
+	d.work.Wait()
 }
 
 // closeSessions closes the connections, waiting for reads under way.
-func (s *Store) closeSessions() {
-	for range s.count {
-		(<-s.readers).close()
+func (d *database) closeSessions() {
+	for range d.count {
+		(<-d.readers).close()
 	}
-	s.count = 0
-	if s.writer != nil {
-		s.writer.session.close()
+	d.count = 0
+	if d.writer != nil {
+		d.writer.session.close()
 	}
 }
 
-// read runs f on a reading connection, in one state of the store.
-func (s *Store) read(ctx context.Context, f func(*session) error) error {
+// Read implements [journalsql.DB], on a reading connection.
+func (d *database) Read(ctx context.Context, f func(*journalsql.View) error) error {
 	select {
-	case <-s.quit:
-		return errClosed
+	case <-d.quit:
+		return journalsql.ErrClosed
 	default:
 	}
+	now := d.writer.now()
 	select {
-	case r := <-s.readers:
-		defer func() { s.readers <- r }()
-		return failed(r.snapshot(f))
+	case r := <-d.readers:
+		defer func() { d.readers <- r }()
+		return failed(r.snapshot(now, f))
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.quit:
-		return errClosed
+	case <-d.quit:
+		return journalsql.ErrClosed
 	}
 }
 
-// write runs f in the next transaction and returns when that is durable.
-func (s *Store) write(ctx context.Context, f func(*tx) error) error {
-	return failed(s.writer.do(ctx, f, false))
+// Write implements [journalsql.DB], in the next transaction of the writer.
+func (d *database) Write(ctx context.Context, f func(*journalsql.Tx) error) error {
+	return failed(d.writer.do(ctx, f, false))
 }
 
-// writing is [Store.write] for an operation with a result. The result is read only when the operation has ended: a caller that gives up leaves
-// it behind running.
-func writing[R any](ctx context.Context, s *Store, f func(*tx) (R, error)) (R, error) {
-	var out, none R
-	err := s.write(ctx, func(t *tx) (err error) {
-		out, err = f(t)
+// Scrub implements [journalsql.DB]: it moves the overwritten pages from the log of SQLite into the file and empties that log. Where readers are in the
+// way it is done by the next one, at the latest when the store closes.
+func (d *database) Scrub(ctx context.Context) {
+	err := d.writer.do(ctx, func(t *journalsql.Tx) error {
+		// Briefly: everybody else waits, and owners live by heartbeats.
+		if err := t.Do("PRAGMA busy_timeout = 100"); err != nil {
+			return err
+		}
+		var busy, pages, done int64
+		_, err := t.Get("PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &done)
+		if e := t.Do("PRAGMA busy_timeout = 5000"); err == nil {
+			err = e
+		}
 		return err
-	})
+	}, true)
 	if err != nil {
-		return none, err
+		d.log.WarnContext(ctx, "journal: removed data stays in the write-ahead log for now", "error", err)
 	}
-	return out, nil
-}
-
-// isTyped says whether err is one that the caller shall see as it is.
-func isTyped(err error) bool {
-	var typed interface{ Public() string }
-	return errors.As(err, &typed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -7,13 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
 // writer runs all changes, in order, in shared transactions.
 type writer struct {
 	session *session
-	notify  *notifier
+	notify  *journalsql.Notifier
 	clock   func() time.Time
 
 	mu    sync.Mutex
@@ -28,26 +29,18 @@ type writer struct {
 
 // op is one queued operation.
 type op struct {
-	do func(*tx) error
+	do func(*journalsql.Tx) error
 	// bare operations run outside of a transaction.
 	bare bool
 	now  time.Time
 	// taken is set by whoever comes first: the writer that begins it, or the caller that gives up waiting.
 	taken atomic.Bool
 	err   error
-	notes []note
+	notes []journalsql.Note
 	done  chan struct{}
 }
 
-// tx is what an operation works with.
-type tx struct {
-	*session
-	// now is when the store accepted the operation.
-	now   time.Time
-	notes *[]note
-}
-
-func newWriter(s *session, n *notifier, clock func() time.Time) *writer {
+func newWriter(s *session, n *journalsql.Notifier, clock func() time.Time) *writer {
 	return &writer{session: s, notify: n, clock: clock, signal: make(chan struct{}, 1)}
 }
 
@@ -79,12 +72,11 @@ func (w *writer) trimOwners() error {
 	if !setBack {
 		return nil
 	}
-	_, err := w.session.exec("UPDATE owners SET expire = ?1 WHERE state = 0 AND expire > ?1", most)
-	return err
+	return w.session.Do("UPDATE owners SET expire = ?1 WHERE state = 0 AND expire > ?1", most)
 }
 
 // do queues f and waits until its transaction is durable. When ctx ends first, f may still run.
-func (w *writer) do(ctx context.Context, f func(*tx) error, bare bool) error {
+func (w *writer) do(ctx context.Context, f func(*journalsql.Tx) error, bare bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -105,7 +97,7 @@ func (w *writer) enqueue(o *op) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return errClosed
+		return journalsql.ErrClosed
 	}
 	if len(w.queue) >= maxQueue {
 		return errBusy
@@ -180,7 +172,7 @@ func (w *writer) apply(group []*op) {
 	}
 	for _, o := range group {
 		if o.err == nil {
-			w.notify.send(o.notes)
+			w.notify.Send(o.notes)
 		}
 		close(o.done)
 	}
@@ -190,41 +182,40 @@ func (w *writer) apply(group []*op) {
 // undone and every operation gets one of its own, so that a bad record of one thread does not fail the others.
 func (w *writer) transact(group []*op) {
 	fault := func() error {
-		if _, err := w.session.exec("BEGIN IMMEDIATE"); err != nil {
+		if err := w.session.Do("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
 		if err := w.trimOwners(); err != nil {
 			return err
 		}
 		for _, o := range group {
-			if _, err := w.session.exec("SAVEPOINT op"); err != nil {
+			if err := w.session.Do("SAVEPOINT op"); err != nil {
 				return err
 			}
 			o.notes = o.notes[:0]
 			if o.err = w.call(o); o.err == nil {
-				if _, err := w.session.exec("RELEASE op"); err != nil {
+				if err := w.session.Do("RELEASE op"); err != nil {
 					return err
 				}
 				continue
 			}
-			if !isTyped(o.err) {
+			if !journalsql.IsTyped(o.err) {
 				return o.err
 			}
-			if _, err := w.session.exec("ROLLBACK TO op"); err != nil {
+			if err := w.session.Do("ROLLBACK TO op"); err != nil {
 				return err
 			}
-			if _, err := w.session.exec("RELEASE op"); err != nil {
+			if err := w.session.Do("RELEASE op"); err != nil {
 				return err
 			}
 		}
-		_, err := w.session.exec("COMMIT")
-		return err
+		return w.session.Do("COMMIT")
 	}()
 	if fault == nil {
 		return
 	}
 	// Fails when SQLite has rolled back by itself, which is as good.
-	_, _ = w.session.exec("ROLLBACK")
+	_ = w.session.Do("ROLLBACK")
 	if len(group) == 1 {
 		group[0].err = fault
 		return
@@ -241,5 +232,7 @@ func (w *writer) call(o *op) (err error) {
 			err = fmt.Errorf("journalsqlite: panic: %v", p)
 		}
 	}()
-	return o.do(&tx{session: w.session, now: o.now, notes: &o.notes})
+	t := &journalsql.Tx{View: journalsql.View{Session: w.session, Dialect: &dialect, Now: o.now}, Notes: o.notes}
+	defer func() { o.notes = t.Notes }()
+	return o.do(t)
 }

@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -9,13 +9,7 @@ import (
 
 // Delete implements [journal.Keeper]. One transaction makes the thread unknown; its rows go in pieces, with room for others' work between them.
 func (s *Store) Delete(ctx context.Context, key identity.Thread) (bool, error) {
-	id, err := writing(ctx, s, func(t *tx) (int64, error) {
-		r, err := t.find(key)
-		if err != nil || r == nil {
-			return 0, err
-		}
-		return r.id, t.remove(r, key)
-	})
+	id, err := writing(ctx, s, func(t *Tx) (int64, error) { return t.Remove(key) })
 	if err != nil || id == 0 {
 		return false, err
 	}
@@ -24,16 +18,21 @@ func (s *Store) Delete(ctx context.Context, key identity.Thread) (bool, error) {
 	if err := s.finishRemoval(ctx, id); err != nil {
 		return false, err
 	}
-	s.scrub(ctx)
+	s.db.Scrub(ctx)
 	return true, nil
 }
 
-// remove takes the thread out of sight and notes what is to be removed.
-func (t *tx) remove(r *thread, key identity.Thread) error {
+// Remove takes the thread out of sight and notes what is to be removed: the first part of a Delete. It returns the row of the thread, 0 when
+// there was none.
+func (t *Tx) Remove(key identity.Thread) (int64, error) {
+	r, err := t.find(key)
+	if err != nil || r == nil {
+		return 0, err
+	}
 	user := journal.UserOf(key).Key()
 	change, err := t.nextChange(user)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	t.changed(r.id)
 	for _, step := range []struct {
@@ -45,20 +44,16 @@ func (t *tx) remove(r *thread, key identity.Thread) error {
 		{"UPDATE logs SET alive = 0 WHERE id = ?", []any{r.log}},
 		{"INSERT INTO removals (thread, log) VALUES (?, ?)", []any{r.id, r.log}},
 	} {
-		if _, err := t.exec(step.query, step.args...); err != nil {
-			return err
+		if err := t.Do(step.query, step.args...); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return r.id, nil
 }
 
 // finishRemovals removes what interrupted deletions left.
 func (s *Store) finishRemovals(ctx context.Context) error {
-	var ids []int64
-	err := s.read(ctx, func(r *session) (err error) {
-		ids, err = r.ids("SELECT thread FROM removals")
-		return err
-	})
+	ids, err := reading(ctx, s, func(v *View) ([]int64, error) { return v.ids("SELECT thread FROM removals") })
 	for _, id := range ids {
 		if err == nil {
 			err = s.finishRemoval(ctx, id)
@@ -70,7 +65,7 @@ func (s *Store) finishRemovals(ctx context.Context) error {
 // finishRemoval removes the rows of a deleted thread, piece by piece.
 func (s *Store) finishRemoval(ctx context.Context, id int64) error {
 	for {
-		more, err := writing(ctx, s, func(t *tx) (bool, error) { return t.removeSome(id) })
+		more, err := writing(ctx, s, func(t *Tx) (bool, error) { return t.removeSome(id) })
 		if err != nil || !more {
 			return err
 		}
@@ -78,16 +73,16 @@ func (s *Store) finishRemoval(ctx context.Context, id int64) error {
 }
 
 // removeSome removes up to a piece of the rows of a deleted thread, and says whether there is more.
-func (t *tx) removeSome(id int64) (more bool, err error) {
+func (t *Tx) removeSome(id int64) (more bool, err error) {
 	var log int64
-	if found, err := t.get("SELECT log FROM removals WHERE thread = ?", []any{id}, &log); err != nil || !found {
+	if found, err := t.Get("SELECT log FROM removals WHERE thread = ?", []any{id}, &log); err != nil || !found {
 		return false, err
 	}
 	for _, query := range []string{
-		"DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE thread = ? LIMIT ?)",
-		"DELETE FROM batches WHERE id IN (SELECT id FROM batches WHERE thread = ? LIMIT ?)",
+		"DELETE FROM mail WHERE thread = ?1 AND message IN (SELECT message FROM mail WHERE thread = ?1 LIMIT ?2)",
+		"DELETE FROM batches WHERE thread = ?1 AND batch IN (SELECT batch FROM batches WHERE thread = ?1 LIMIT ?2)",
 	} {
-		if n, err := t.exec(query, id, removeChunk); err != nil || n == removeChunk {
+		if n, err := t.Exec(query, id, removeChunk); err != nil || n == removeChunk {
 			return true, err
 		}
 	}
@@ -96,19 +91,30 @@ func (t *tx) removeSome(id int64) (more bool, err error) {
 		return more, err
 	}
 	if next != 0 {
-		_, err := t.exec("UPDATE removals SET log = ? WHERE thread = ?", next, id)
+		_, err := t.Exec("UPDATE removals SET log = ? WHERE thread = ?", next, id)
 		return true, err
 	}
-	_, err = t.exec("DELETE FROM removals WHERE thread = ?", id)
+	_, err = t.Exec("DELETE FROM removals WHERE thread = ?", id)
 	return false, err
+}
+
+// lockLog keeps others from forking a log or removing from it, before one looks for forks.
+func (t *Tx) lockLog(log int64) error {
+	if t.Lock == "" {
+		return nil
+	}
+	return t.Do("SELECT 1 FROM logs WHERE id = ?"+t.Lock, log)
 }
 
 // removeLog removes events of a log that no thread uses, but for those that forks share, and the log itself when there are no forks. next is then the log that it
 // was forked from, which may have been kept for its sake.
-func (t *tx) removeLog(log int64) (next int64, more bool, err error) {
+func (t *Tx) removeLog(log int64) (next int64, more bool, err error) {
+	if err := t.lockLog(log); err != nil {
+		return 0, false, err
+	}
 	var alive, forks bool
 	var keep, parent int64
-	found, err := t.get(`SELECT alive, parent, coalesce((SELECT max(base) FROM logs f WHERE f.parent = l.id AND f.parent > 0), 0),
+	found, err := t.Get(`SELECT alive, parent, coalesce((SELECT max(base) FROM logs f WHERE f.parent = l.id AND f.parent > 0), 0),
  EXISTS (SELECT 1 FROM logs f WHERE f.parent = l.id AND f.parent > 0) FROM logs l WHERE l.id = ?`, []any{log}, &alive, &parent, &keep, &forks)
 	if err != nil || !found || alive {
 		return 0, false, err
@@ -121,7 +127,7 @@ func (t *tx) removeLog(log int64) (next int64, more bool, err error) {
 		if _, err := t.forget(ids[n-1], ids[0]); err != nil {
 			return 0, false, err
 		}
-		if _, err := t.exec("DELETE FROM events WHERE id BETWEEN ? AND ?", ids[n-1], ids[0]); err != nil {
+		if _, err := t.Exec("DELETE FROM events WHERE id BETWEEN ? AND ?", ids[n-1], ids[0]); err != nil {
 			return 0, false, err
 		}
 		return 0, true, nil
@@ -129,6 +135,6 @@ func (t *tx) removeLog(log int64) (next int64, more bool, err error) {
 	if forks {
 		return 0, false, nil
 	}
-	_, err = t.exec("DELETE FROM logs WHERE id = ?", log)
+	_, err = t.Exec("DELETE FROM logs WHERE id = ?", log)
 	return parent, false, err
 }

@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -14,7 +14,7 @@ func (s *Store) Fork(ctx context.Context, key identity.Thread, at int64, to stri
 	if err := target.Validate(); err != nil {
 		return journal.Head{}, err
 	}
-	return writing(ctx, s, func(t *tx) (journal.Head, error) {
+	return writing(ctx, s, func(t *Tx) (journal.Head, error) {
 		r, err := t.must(key)
 		if err != nil {
 			return journal.Head{}, err
@@ -33,12 +33,12 @@ func (s *Store) Fork(ctx context.Context, key identity.Thread, at int64, to stri
 		if err != nil {
 			return journal.Head{}, err
 		}
-		return made.head(t.now)
+		return made.head(t.Now)
 	})
 }
 
 // fork makes the thread that shares the events of r up to at.
-func (t *tx) fork(r *thread, at int64, target identity.Thread) (*thread, error) {
+func (t *Tx) fork(r *thread, at int64, target identity.Thread) (*thread, error) {
 	made := &thread{base: at, seq: at, due: never, needSchema: r.needSchema, forkedFrom: r.key}
 	var sum journal.Sum
 	if err := t.sumAt(r, at, &sum); err != nil {
@@ -51,7 +51,10 @@ func (t *tx) fork(r *thread, at int64, target identity.Thread) (*thread, error) 
 	}
 	var depth int64
 	if parent != 0 {
-		if _, err := t.get("SELECT depth + 1 FROM logs WHERE id = ?", []any{parent}, &depth); err != nil {
+		if err := t.lockLog(parent); err != nil {
+			return nil, err
+		}
+		if _, err := t.Get("SELECT depth + 1 FROM logs WHERE id = ?", []any{parent}, &depth); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +68,7 @@ func (t *tx) fork(r *thread, at int64, target identity.Thread) (*thread, error) 
 	if r.titleEvent == 0 || r.titleEvent&(1<<32-1) <= at {
 		made.title, made.titleEvent = r.title, r.titleEvent
 	}
-	if made.log, err = t.insert("INSERT INTO logs (parent, base, depth, alive) VALUES (?, ?, ?, 1)", parent, at, depth); err != nil {
+	if made.log, err = t.Insert("INSERT INTO logs (parent, base, depth, alive) VALUES (?, ?, ?, 1)", parent, at, depth); err != nil {
 		return nil, err
 	}
 	return t.create(target, made)
@@ -73,7 +76,7 @@ func (t *tx) fork(r *thread, at int64, target identity.Thread) (*thread, error) 
 
 // forkPoint returns the log that holds the event at, or NO_FORK_POINT when that is not the last of its batch. It is the parent of the fork even when r is a
 // fork itself, so that forks of old events do not make chains.
-func (t *tx) forkPoint(r *thread, at int64) (log int64, err error) {
+func (t *Tx) forkPoint(r *thread, at int64) (log int64, err error) {
 	if at == 0 {
 		return 0, nil
 	}
@@ -82,7 +85,7 @@ func (t *tx) forkPoint(r *thread, at int64) (log int64, err error) {
 		return 0, err
 	}
 	var end bool
-	if _, err := t.get("SELECT batch_end FROM events WHERE id = ?", []any{id}, &end); err != nil {
+	if _, err := t.Get("SELECT batch_end FROM events WHERE id = ?", []any{id}, &end); err != nil {
 		return 0, err
 	}
 	if end {
@@ -94,7 +97,7 @@ func (t *tx) forkPoint(r *thread, at int64) (log int64, err error) {
 		nearest = 0
 	}
 	var last int64
-	if _, err := t.get("SELECT coalesce(max(id), 0) FROM events WHERE batch_end = 1 AND id BETWEEN ? AND ?",
+	if _, err := t.Get("SELECT coalesce(max(id), 0) FROM events WHERE batch_end = 1 AND id BETWEEN ? AND ?",
 		[]any{max(eventID(id>>32, 1), id-journal.MaxBatchEvents), id}, &last); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (s *Store) ClaimExpired(ctx context.Context, request journal.ClaimRequest) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-s.quit:
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	defer func() { queue.turn <- struct{}{} }()
 	for {
@@ -55,37 +55,37 @@ func (s *Store) ClaimExpired(ctx context.Context, request journal.ClaimRequest) 
 			return nil, ctx.Err()
 		case <-s.quit:
 			wait.Stop()
-			return nil, errClosed
+			return nil, ErrClosed
 		}
 	}
 }
 
 // nextDue returns how long it is until a thread without an owner becomes due, or an owner of a thread with work can expire.
 func (s *Store) nextDue(ctx context.Context) (time.Duration, error) {
-	now, next := s.writer.now().UnixNano(), int64(0)
-	err := s.read(ctx, func(r *session) error {
-		_, err := r.get(`SELECT min(coalesce((SELECT min(due) FROM threads WHERE owner = 0 AND due > ?1), ?2),
+	return reading(ctx, s, func(v *View) (time.Duration, error) {
+		now := v.Now.UnixNano()
+		var due, expire int64
+		_, err := v.Get(`SELECT coalesce((SELECT min(due) FROM threads WHERE owner = 0 AND due > ?1), ?2),
  coalesce((SELECT min(expire) FROM owners o WHERE state = 0 AND expire > ?1
-  AND EXISTS (SELECT 1 FROM threads t WHERE t.owner = o.id AND t.due < ?2)), ?2))`, []any{now, int64(never)}, &next)
-		return err
+  AND EXISTS (SELECT 1 FROM threads t WHERE t.owner = o.id AND t.due < ?2)), ?2)`, []any{now, int64(never)}, &due, &expire)
+		// Longer than any caller waits is soon enough.
+		return time.Duration(min(due-now, expire-now, int64(journal.MaxClaimWait))), err
 	})
-	// Longer than any caller waits is soon enough.
-	return time.Duration(min(next-now, int64(journal.MaxClaimWait))), err
 }
 
 // claim makes one attempt. It writes only when there is something to take or somebody to judge.
 func (s *Store) claim(ctx context.Context, request journal.ClaimRequest) ([]journal.Claim, error) {
-	now, work := s.writer.now().UnixNano(), false
-	err := s.read(ctx, func(r *session) error {
-		_, err := r.get(`SELECT EXISTS (SELECT 1 FROM threads WHERE owner = 0 AND due <= ?1)
+	work := false
+	err := s.db.Read(ctx, func(v *View) error {
+		_, err := v.Get(`SELECT EXISTS (SELECT 1 FROM threads WHERE owner = 0 AND due <= ?1)
  OR EXISTS (SELECT 1 FROM owners WHERE state = 1) OR EXISTS (SELECT 1 FROM owners WHERE state = 0 AND expire <= ?1)
- OR NOT EXISTS (SELECT 1 FROM owners WHERE name = ?2 AND state = 0)`, []any{now, request.Owner.ID}, &work)
+ OR NOT EXISTS (SELECT 1 FROM owners WHERE name = ?2 AND state = 0)`, []any{v.Now.UnixNano(), request.Owner.ID}, &work)
 		return err
 	})
 	if err != nil || !work {
 		return nil, err
 	}
-	return writing(ctx, s, func(t *tx) ([]journal.Claim, error) {
+	return writing(ctx, s, func(t *Tx) ([]journal.Claim, error) {
 		owner, err := t.mustLive(request.Owner)
 		if err != nil {
 			return nil, err
@@ -98,11 +98,11 @@ func (s *Store) claim(ctx context.Context, request journal.ClaimRequest) ([]jour
 }
 
 // reap judges the owners whose time has run out, and takes threads from those that were judged, those with work first.
-func (t *tx) reap() error {
-	if _, err := t.exec("UPDATE owners SET state = 1 WHERE state = 0 AND expire <= ?", t.now.UnixNano()); err != nil {
+func (t *Tx) reap() error {
+	if _, err := t.Exec("UPDATE owners SET state = 1 WHERE state = 0 AND expire <= ?", t.Now.UnixNano()); err != nil {
 		return err
 	}
-	dead, err := t.ids("SELECT id FROM owners WHERE state = 1")
+	dead, err := t.ids("SELECT id FROM owners WHERE state = 1" + t.SkipLocked)
 	if err != nil {
 		return err
 	}
@@ -111,14 +111,14 @@ func (t *tx) reap() error {
 		if room <= 0 {
 			break
 		}
-		n, err := t.exec(`UPDATE threads SET owner = 0, prev_owner = (SELECT name FROM owners WHERE id = ?1),
+		n, err := t.Exec(`UPDATE threads SET owner = 0, prev_owner = (SELECT name FROM owners WHERE id = ?1),
  prev_address = (SELECT address FROM owners WHERE id = ?1)
- WHERE id IN (SELECT id FROM threads WHERE owner = ?1 ORDER BY due LIMIT ?2)`, id, room)
+ WHERE id IN (SELECT id FROM threads WHERE owner = ?1 ORDER BY due LIMIT ?2`+t.Lock+`)`, id, room)
 		if err != nil {
 			return err
 		}
 		if room -= n; room > 0 {
-			if _, err := t.exec("UPDATE owners SET state = 2 WHERE id = ?", id); err != nil {
+			if err := t.Do("UPDATE owners SET state = 2 WHERE id = ?", id); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func (t *tx) reap() error {
 }
 
 // takeDue acquires due threads, tenant by tenant in the order of names, beginning with the one whose turn it is, once around.
-func (t *tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimRequest) ([]journal.Claim, error) {
+func (t *Tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimRequest) ([]journal.Claim, error) {
 	var claims []journal.Claim
 	for wrapped, at := false, turns.Begin(); len(claims) < request.Max; {
 		tenant, found, err := t.tenantAt(at)
@@ -146,9 +146,9 @@ func (t *tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimReq
 			continue
 		}
 		share := turns.Share(tenant, request.Max-len(claims))
-		ids, err := t.ids(`SELECT id FROM threads INDEXED BY threads_turn
- WHERE owner = 0 AND tenant = ? AND due <= ? AND due < 9223372036854775807 AND need_schema <= ? ORDER BY due LIMIT ?`,
-			tenant, t.now.UnixNano(), request.MaxSchema, share)
+		ids, err := t.ids(`SELECT id FROM threads`+t.ByTurn+`
+ WHERE owner = 0 AND tenant = ? AND due <= ? AND due < 9223372036854775807 AND need_schema <= ? ORDER BY due LIMIT ?`+t.SkipLocked,
+			tenant, t.Now.UnixNano(), request.MaxSchema, share)
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +174,8 @@ func (t *tx) takeDue(turns *journal.Turns, owner int64, request journal.ClaimReq
 }
 
 // tenantAt returns the first tenant at or after a name that has threads which are, or will be, due.
-func (t *tx) tenantAt(name string) (tenant string, found bool, err error) {
-	found, err = t.get("SELECT tenant FROM threads INDEXED BY threads_turn WHERE owner = 0 AND due < 9223372036854775807 AND tenant >= ? ORDER BY tenant LIMIT 1",
+func (t *Tx) tenantAt(name string) (tenant string, found bool, err error) {
+	found, err = t.Get("SELECT tenant FROM threads"+t.ByTurn+" WHERE owner = 0 AND due < 9223372036854775807 AND tenant >= ? ORDER BY tenant LIMIT 1",
 		[]any{name}, &tenant)
 	return tenant, found, err
 }

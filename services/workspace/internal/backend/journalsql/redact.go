@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -12,7 +12,7 @@ func (s *Store) Redact(ctx context.Context, key identity.Thread, seqs []int64, r
 	if err := journal.ValidateRedact(seqs, reason); err != nil {
 		return journal.Redacted{}, err
 	}
-	out, err := writing(ctx, s, func(t *tx) (out journal.Redacted, err error) {
+	out, err := writing(ctx, s, func(t *Tx) (out journal.Redacted, err error) {
 		r, err := t.must(key)
 		if err != nil {
 			return out, err
@@ -44,13 +44,13 @@ func (s *Store) Redact(ctx context.Context, key identity.Thread, seqs []int64, r
 	if err != nil {
 		return journal.Redacted{}, err
 	}
-	s.scrub(ctx)
+	s.db.Scrub(ctx)
 	return out, nil
 }
 
 // bury makes an event a tombstone.
-func (t *tx) bury(id int64, reason string, out *journal.Redacted) error {
-	n, err := t.exec("UPDATE events SET payload = NULL, redacted = 1, in_blob = 0, size = 0, reason = ? WHERE id = ? AND redacted = 0", reason, id)
+func (t *Tx) bury(id int64, reason string, out *journal.Redacted) error {
+	n, err := t.Exec("UPDATE events SET payload = NULL, redacted = 1, in_blob = 0, size = 0, reason = ? WHERE id = ? AND redacted = 0", reason, id)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -62,7 +62,14 @@ func (t *tx) bury(id int64, reason string, out *journal.Redacted) error {
 
 // redactAfter follows a redacted event into what was made from it: checkpoints after it in its log and in every log forked after it, and
 // titles and heads of their threads.
-func (t *tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) error {
+func (t *Tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) error {
+	threads, err := t.ids("SELECT id FROM threads WHERE log = ?"+t.Lock, log)
+	if err != nil {
+		return err
+	}
+	if err := t.lockLog(log); err != nil {
+		return err
+	}
 	checkpoints, err := t.ids("SELECT id FROM events WHERE type = 'checkpoint/written' AND redacted = 0 AND id > ? AND id < ?", eventID(log, seq), eventID(log+1, 0))
 	if err != nil {
 		return err
@@ -71,10 +78,6 @@ func (t *tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) e
 		if err := t.bury(id, reason, out); err != nil {
 			return err
 		}
-	}
-	threads, err := t.ids("SELECT id FROM threads WHERE log = ?", log)
-	if err != nil {
-		return err
 	}
 	for _, id := range threads {
 		if err := t.refresh(id); err != nil {
@@ -94,7 +97,7 @@ func (t *tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) e
 }
 
 // refresh brings the head of a thread up to the tombstones in its journal.
-func (t *tx) refresh(id int64) error {
+func (t *Tx) refresh(id int64) error {
 	r, err := t.byID(id)
 	if err != nil {
 		return err
@@ -103,7 +106,7 @@ func (t *tx) refresh(id int64) error {
 		return err
 	}
 	var gone bool
-	if _, err := t.get("SELECT redacted FROM events WHERE id = ?", []any{r.titleEvent}, &gone); err != nil {
+	if _, err := t.Get("SELECT redacted FROM events WHERE id = ?", []any{r.titleEvent}, &gone); err != nil {
 		return err
 	}
 	if gone {
@@ -117,12 +120,11 @@ func (t *tx) refresh(id int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec("UPDATE threads SET checkpoint = ?, title = ?, title_event = ?, change = ? WHERE id = ?", r.checkpoint, r.title, r.titleEvent, change, id)
-	return err
+	return t.Do("UPDATE threads SET checkpoint = ?, title = ?, title_event = ?, change = ?"+t.Unplaced+" WHERE id = ?", r.checkpoint, r.title, r.titleEvent, change, id)
 }
 
 // lastCheckpoint returns the last checkpoint of the thread at or before a sequence, 0 when there is none.
-func (s *session) lastCheckpoint(r *thread, through int64) (int64, error) {
+func (s *View) lastCheckpoint(r *thread, through int64) (int64, error) {
 	if through == 0 {
 		return 0, nil
 	}
@@ -132,30 +134,10 @@ func (s *session) lastCheckpoint(r *thread, through int64) (int64, error) {
 	}
 	for i := len(spans) - 1; i >= 0; i-- {
 		var id int64
-		if _, err := s.get("SELECT coalesce(max(id), 0) FROM events WHERE type = 'checkpoint/written' AND redacted = 0 AND id BETWEEN ? AND ?",
+		if _, err := s.Get("SELECT coalesce(max(id), 0) FROM events WHERE type = 'checkpoint/written' AND redacted = 0 AND id BETWEEN ? AND ?",
 			[]any{eventID(spans[i].log, spans[i].from), eventID(spans[i].log, spans[i].to)}, &id); err != nil || id != 0 {
 			return id & (1<<32 - 1), err
 		}
 	}
 	return 0, nil
-}
-
-// scrub moves the overwritten pages from the log of SQLite into the file and empties that log. Where readers are in the way it
-// is done by the next one, at the latest when the store closes.
-func (s *Store) scrub(ctx context.Context) {
-	err := s.writer.do(ctx, func(t *tx) error {
-		// Briefly: everybody else waits, and owners live by heartbeats.
-		if _, err := t.exec("PRAGMA busy_timeout = 100"); err != nil {
-			return err
-		}
-		var busy, pages, done int64
-		_, err := t.get("PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &done)
-		if _, e := t.exec("PRAGMA busy_timeout = 5000"); err == nil {
-			err = e
-		}
-		return err
-	}, true)
-	if err != nil {
-		s.log.WarnContext(ctx, "journal: removed data stays in the write-ahead log for now", "error", err)
-	}
 }

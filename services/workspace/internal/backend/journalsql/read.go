@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -10,42 +10,32 @@ import (
 
 // Head implements [journal.Reader].
 func (s *Store) Head(ctx context.Context, key identity.Thread) (journal.Head, error) {
-	var head journal.Head
-	now := s.writer.now()
-	err := s.read(ctx, func(r *session) error {
-		row, err := r.must(key)
+	return reading(ctx, s, func(v *View) (journal.Head, error) {
+		row, err := v.must(key)
 		if err != nil {
-			return err
+			return journal.Head{}, err
 		}
-		head, err = row.head(now)
-		return err
+		return row.head(v.Now)
 	})
-	return head, err
 }
 
 // Read implements [journal.Reader].
 func (s *Store) Read(ctx context.Context, key identity.Thread, request journal.ReadRequest) (journal.Page, error) {
-	var page journal.Page
-	now := s.writer.now()
-	err := s.read(ctx, func(r *session) error {
-		row, err := r.must(key)
+	return reading(ctx, s, func(v *View) (page journal.Page, err error) {
+		row, err := v.must(key)
 		if err != nil {
-			return err
+			return page, err
 		}
-		if page.Head, err = row.head(now); err != nil {
-			return err
+		if page.Head, err = row.head(v.Now); err != nil {
+			return page, err
 		}
-		page.Events, page.Next, err = r.events(row, key.Tenant, request)
-		return err
+		page.Events, page.Next, err = v.events(row, key.Tenant, request)
+		return page, err
 	})
-	if err != nil {
-		return journal.Page{}, err
-	}
-	return page, nil
 }
 
 // events reads and verifies one page, and returns the last sequence looked at.
-func (s *session) events(r *thread, tenant string, request journal.ReadRequest) ([]journal.Event, int64, error) {
+func (s *View) events(r *thread, tenant string, request journal.ReadRequest) ([]journal.Event, int64, error) {
 	if request.After < 0 || request.After > r.seq {
 		return nil, 0, journal.CursorInvalid(request.After, r.seq)
 	}
@@ -66,7 +56,7 @@ func (s *session) events(r *thread, tenant string, request journal.ReadRequest) 
 	}
 	p := pager{request: request, check: check}
 	for _, sp := range spans {
-		err := s.each(`SELECT id, time, schema, event, type, run, turn, step, required, redacted, reason, in_blob, size, hash, sum, payload
+		err := s.Each(`SELECT id, time, schema, event, type, run, turn, step, required, redacted, reason, in_blob, size, hash, sum, payload
  FROM events WHERE id BETWEEN ? AND ? ORDER BY id`, []any{eventID(sp.log, sp.from), eventID(sp.log, sp.to)}, p.row)
 		if err != nil {
 			return nil, 0, err
@@ -152,7 +142,7 @@ func (p *pager) row(scan func(...any) error) (bool, error) {
 type span struct{ log, from, to int64 }
 
 // spans says which logs hold the sequences from to to: the thread's own, and before its beginning those that it was forked from.
-func (s *session) spans(r *thread, from, to int64) ([]span, error) {
+func (s *View) spans(r *thread, from, to int64) ([]span, error) {
 	var out []span
 	log, base := r.log, r.base
 	for {
@@ -177,13 +167,13 @@ func (s *session) spans(r *thread, from, to int64) ([]span, error) {
 }
 
 // parent returns the log that a log was forked from (0: none) and where that one begins.
-func (s *session) parent(log int64) (parent, base int64, err error) {
-	_, err = s.get("SELECT l.parent, coalesce(p.base, 0) FROM logs l LEFT JOIN logs p ON p.id = l.parent WHERE l.id = ?", []any{log}, &parent, &base)
+func (s *View) parent(log int64) (parent, base int64, err error) {
+	_, err = s.Get("SELECT l.parent, coalesce(p.base, 0) FROM logs l LEFT JOIN logs p ON p.id = l.parent WHERE l.id = ?", []any{log}, &parent, &base)
 	return parent, base, err
 }
 
 // rowOf returns the row id of an event of the thread.
-func (s *session) rowOf(r *thread, seq int64) (int64, error) {
+func (s *View) rowOf(r *thread, seq int64) (int64, error) {
 	spans, err := s.spans(r, seq, seq)
 	if err != nil {
 		return 0, err
@@ -192,7 +182,7 @@ func (s *session) rowOf(r *thread, seq int64) (int64, error) {
 }
 
 // sumAt reads the checksum of the event at seq; zero before the first.
-func (s *session) sumAt(r *thread, seq int64, into *journal.Sum) error {
+func (s *View) sumAt(r *thread, seq int64, into *journal.Sum) error {
 	if seq == 0 {
 		return nil
 	}
@@ -201,7 +191,7 @@ func (s *session) sumAt(r *thread, seq int64, into *journal.Sum) error {
 		return err
 	}
 	var sum []byte
-	found, err := s.get("SELECT sum FROM events WHERE id = ?", []any{id}, &sum)
+	found, err := s.Get("SELECT sum FROM events WHERE id = ?", []any{id}, &sum)
 	if err != nil {
 		return err
 	}
@@ -216,9 +206,9 @@ func (s *session) sumAt(r *thread, seq int64, into *journal.Sum) error {
 func (s *Store) Await(ctx context.Context, key identity.Thread, after int64) error {
 	var id int64
 	look := func() (seq int64, err error) {
-		err = s.read(ctx, func(r *session) error {
+		err = s.db.Read(ctx, func(r *View) error {
 			var found int64
-			ok, err := r.get("SELECT id, seq FROM threads WHERE key = ?", []any{key.Key()}, &found, &seq)
+			ok, err := r.Get("SELECT id, seq FROM threads WHERE key = ?", []any{key.Key()}, &found, &seq)
 			if err != nil {
 				return err
 			}
@@ -246,7 +236,7 @@ func (s *Store) Await(ctx context.Context, key identity.Thread, after int64) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.quit:
-			return errClosed
+			return ErrClosed
 		}
 	}
 }

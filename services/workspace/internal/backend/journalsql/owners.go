@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -13,8 +13,8 @@ func (s *Store) Heartbeat(ctx context.Context, owner journal.Owner, leaving bool
 	if err := owner.Validate(); err != nil {
 		return 0, err
 	}
-	expired, err := writing(ctx, s, func(t *tx) (bool, error) {
-		now, state := t.now.UnixNano(), ownerAlive
+	expired, err := writing(ctx, s, func(t *Tx) (bool, error) {
+		now, state := t.Now.UnixNano(), ownerAlive
 		if leaving {
 			state = ownerJudged
 			t.due()
@@ -30,10 +30,10 @@ func (s *Store) Heartbeat(ctx context.Context, owner journal.Owner, leaving bool
 		case !alive:
 			// The verdict must stay, so this is no error of the transaction.
 			t.due()
-			_, err = t.exec("UPDATE owners SET state = max(state, ?) WHERE id = ?", ownerJudged, id)
+			_, err = t.Exec("UPDATE owners SET state = CASE WHEN state > ?1 THEN state ELSE ?1 END WHERE id = ?2", ownerJudged, id)
 			return true, err
 		}
-		_, err = t.exec("UPDATE owners SET expire = ?, address = ?, state = ? WHERE id = ?", now+int64(journal.OwnerLife), owner.Address, state, id)
+		_, err = t.Exec("UPDATE owners SET expire = ?, address = ?, state = ? WHERE id = ?", now+int64(journal.OwnerLife), owner.Address, state, id)
 		return false, err
 	})
 	if err == nil && expired {
@@ -46,24 +46,29 @@ func (s *Store) Heartbeat(ctx context.Context, owner journal.Owner, leaving bool
 }
 
 // owner returns the row of an owner (0: none) and whether it lives.
-func (t *tx) owner(name string) (id int64, alive bool, err error) {
+func (t *Tx) owner(name string) (id int64, alive bool, err error) {
 	var expire, state int64
-	_, err = t.get("SELECT id, expire, state FROM owners WHERE name = ?", []any{name}, &id, &expire, &state)
-	return id, id != 0 && state == ownerAlive && expire > t.now.UnixNano(), err
+	_, err = t.Get("SELECT id, expire, state FROM owners WHERE name = ?", []any{name}, &id, &expire, &state)
+	return id, id != 0 && state == ownerAlive && expire > t.Now.UnixNano(), err
 }
 
 // addOwner remembers a new owner, and forgets those that died long ago and hold nothing.
-func (t *tx) addOwner(owner journal.Owner, state int) error {
-	if _, err := t.exec("DELETE FROM owners WHERE state = ? AND expire < ?", ownerReaped, t.now.Add(-ownerMemory).UnixNano()); err != nil {
+func (t *Tx) addOwner(owner journal.Owner, state int) error {
+	if _, err := t.Exec("DELETE FROM owners WHERE state = ? AND expire < ?", ownerReaped, t.Now.Add(-ownerMemory).UnixNano()); err != nil {
 		return err
 	}
-	_, err := t.exec("INSERT INTO owners (name, address, expire, state) VALUES (?, ?, ?, ?)",
-		owner.ID, owner.Address, t.now.Add(journal.OwnerLife).UnixNano(), state)
+	_, err := t.Exec("INSERT INTO owners (name, address, expire, state) VALUES (?, ?, ?, ?)",
+		owner.ID, owner.Address, t.Now.Add(journal.OwnerLife).UnixNano(), state)
 	return err
 }
 
-// mustLive returns the row of a live owner, or OWNER_EXPIRED.
-func (t *tx) mustLive(owner journal.Owner) (int64, error) {
+// mustLive returns the row of a live owner, or OWNER_EXPIRED. Its threads are not taken from it before the end of the transaction.
+func (t *Tx) mustLive(owner journal.Owner) (int64, error) {
+	if t.Keep != "" {
+		if err := t.Do("SELECT 1 FROM owners WHERE name = ?"+t.Keep, owner.ID); err != nil {
+			return 0, err
+		}
+	}
 	id, alive, err := t.owner(owner.ID)
 	if err == nil && !alive {
 		err = journal.OwnerExpired(owner.ID)
@@ -79,7 +84,7 @@ func (s *Store) Acquire(ctx context.Context, key identity.Thread, owner journal.
 	if err := key.Validate(); err != nil {
 		return journal.Claim{}, err
 	}
-	return writing(ctx, s, func(t *tx) (journal.Claim, error) {
+	return writing(ctx, s, func(t *Tx) (journal.Claim, error) {
 		id, err := t.mustLive(owner)
 		if err != nil {
 			return journal.Claim{}, err
@@ -88,7 +93,7 @@ func (s *Store) Acquire(ctx context.Context, key identity.Thread, owner journal.
 		if err != nil {
 			return journal.Claim{}, err
 		}
-		if r.owner != id && r.lives(t.now) && !fence {
+		if r.owner != id && r.lives(t.Now) && !fence {
 			return journal.Claim{}, journal.Owned(r.holder)
 		}
 		return t.acquire(r, id)
@@ -96,7 +101,7 @@ func (s *Store) Acquire(ctx context.Context, key identity.Thread, owner journal.
 }
 
 // acquire gives the thread to a live owner.
-func (t *tx) acquire(r *thread, owner int64) (journal.Claim, error) {
+func (t *Tx) acquire(r *thread, owner int64) (journal.Claim, error) {
 	var previous journal.Owner
 	if r.owner != owner {
 		if previous = r.prev; r.owner != 0 {
@@ -111,13 +116,13 @@ func (t *tx) acquire(r *thread, owner int64) (journal.Claim, error) {
 			return journal.Claim{}, err
 		}
 	}
-	head, err := r.head(t.now)
+	head, err := r.head(t.Now)
 	return journal.Claim{Head: head, Previous: previous}, err
 }
 
 // Release implements [journal.Ownership].
 func (s *Store) Release(ctx context.Context, key identity.Thread, owner string, epoch int64) error {
-	return s.write(ctx, func(t *tx) error {
+	return s.db.Write(ctx, func(t *Tx) error {
 		r, err := t.find(key)
 		if err != nil || r == nil || r.owner == 0 || r.epoch != epoch || r.holder.ID != owner {
 			return err

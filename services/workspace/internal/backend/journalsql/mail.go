@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *Store) Post(ctx context.Context, key identity.Thread, m journal.Mail) (
 		head  journal.Head
 		added bool
 	}
-	out, err := writing(ctx, s, func(t *tx) (out posted, err error) {
+	out, err := writing(ctx, s, func(t *Tx) (out posted, err error) {
 		r, err := t.make(key)
 		if err != nil {
 			return out, err
@@ -28,24 +28,24 @@ func (s *Store) Post(ctx context.Context, key identity.Thread, m journal.Mail) (
 			return out, err
 		}
 		if out.added {
-			if _, err := t.exec("UPDATE threads SET mail_next = ?, mail_count = ? WHERE id = ?", r.mailNext, r.mailCount, r.id); err != nil {
+			if err := t.Do("UPDATE threads SET mail_next = ?, mail_count = ? WHERE id = ?", r.mailNext, r.mailCount, r.id); err != nil {
 				return out, err
 			}
 			if err := t.setDue(r); err != nil {
 				return out, err
 			}
 		}
-		out.head, err = r.head(t.now)
+		out.head, err = r.head(t.Now)
 		return out, err
 	})
 	return out.head, err == nil && !out.added, err
 }
 
 // post adds a message to the mailbox of r, whose counters the caller saves. False: it was there.
-func (t *tx) post(r *thread, m journal.Mail) (added bool, err error) {
+func (t *Tx) post(r *thread, m journal.Mail) (added bool, err error) {
 	hash := m.Fingerprint()
 	var stored []byte
-	known, err := t.get("SELECT hash FROM mail WHERE thread = ? AND message = ?", []any{r.id, m.ID}, &stored)
+	known, err := t.Get("SELECT hash FROM mail WHERE thread = ? AND message = ?", []any{r.id, m.ID}, &stored)
 	if err != nil {
 		return false, err
 	}
@@ -64,15 +64,15 @@ func (t *tx) post(r *thread, m journal.Mail) (added bool, err error) {
 	if payload == nil {
 		payload = []byte{}
 	}
-	_, err = t.exec("INSERT INTO mail (thread, place, message, kind, hash, due, posted, wake, consumed, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
-		r.id, r.mailNext, m.ID, m.Kind, hash[:], journal.Nanos(m.NotBefore), t.now.UnixNano(), m.Wake, payload)
+	err = t.Do("INSERT INTO mail (thread, place, message, kind, hash, due, posted, wake, consumed, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+		r.id, r.mailNext, m.ID, m.Kind, hash[:], journal.Nanos(m.NotBefore), t.Now.UnixNano(), m.Wake, payload)
 	return true, err
 }
 
 // consume takes messages out of the mailbox of r, whose counters the caller saves. Id and hash stay, so that a late repeat of the post is known.
-func (t *tx) consume(r *thread, messages []string) error {
+func (t *Tx) consume(r *thread, messages []string) error {
 	for _, id := range messages {
-		n, err := t.exec("UPDATE mail SET consumed = 1, payload = x'' WHERE thread = ? AND message = ? AND consumed = 0", r.id, id)
+		n, err := t.Exec("UPDATE mail SET consumed = 1, payload = ? WHERE thread = ? AND message = ? AND consumed = 0", []byte{}, r.id, id)
 		if err != nil {
 			return err
 		}
@@ -89,15 +89,11 @@ func (s *Store) ListMail(ctx context.Context, key identity.Thread, limit int, fu
 	if err := journal.ValidatePage(limit, journal.MaxListMail); err != nil {
 		return nil, err
 	}
-	var mail []journal.Mail
-	now := s.writer.now()
-	err := s.read(ctx, func(r *session) error {
-		row, err := r.must(key)
+	return reading(ctx, s, func(v *View) ([]journal.Mail, error) {
+		row, err := v.must(key)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		mail, err = r.mail(row, limit, future, now)
-		return err
+		return v.mail(row, limit, future, v.Now)
 	})
-	return mail, err
 }

@@ -1,4 +1,4 @@
-package journalsqlite
+package journalsql
 
 import (
 	"context"
@@ -13,8 +13,12 @@ func (s *Store) Commit(ctx context.Context, key identity.Thread, b journal.Batch
 	if err := b.Validate(); err != nil {
 		return journal.Committed{}, err
 	}
-	hash := b.Fingerprint()
-	return writing(ctx, s, func(t *tx) (journal.Committed, error) {
+	return s.CommitValid(ctx, key, b, b.Fingerprint())
+}
+
+// CommitValid is [Store.Commit] for a batch that was validated, with its fingerprint.
+func (s *Store) CommitValid(ctx context.Context, key identity.Thread, b journal.Batch, hash journal.Sum) (journal.Committed, error) {
+	return writing(ctx, s, func(t *Tx) (journal.Committed, error) {
 		r, err := t.committable(key, &b)
 		if err != nil {
 			return journal.Committed{}, err
@@ -30,13 +34,13 @@ func (s *Store) Commit(ctx context.Context, key identity.Thread, b journal.Batch
 }
 
 // committable returns the thread of a commit: FENCED when it was deleted, for its owner held it once.
-func (t *tx) committable(key identity.Thread, b *journal.Batch) (*thread, error) {
+func (t *Tx) committable(key identity.Thread, b *journal.Batch) (*thread, error) {
 	r, err := t.find(key)
 	if err != nil || r != nil {
 		return r, err
 	}
 	var epoch int64
-	buried, err := t.get("SELECT epoch FROM graves WHERE key = ?", []any{key.Key()}, &epoch)
+	buried, err := t.Get("SELECT epoch FROM graves WHERE key = ?", []any{key.Key()}, &epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +51,13 @@ func (t *tx) committable(key identity.Thread, b *journal.Batch) (*thread, error)
 }
 
 // repeat answers a batch that was committed before. The order of checks is the contract's.
-func (t *tx) repeat(r *thread, b *journal.Batch, hash journal.Sum) (out journal.Committed, known bool, err error) {
+func (t *Tx) repeat(r *thread, b *journal.Batch, hash journal.Sum) (out journal.Committed, known bool, err error) {
 	var (
 		stored   []byte
 		at       int64
 		released bool
 	)
-	known, err = t.get("SELECT hash, seq, time, released FROM batches WHERE thread = ? AND batch = ?", []any{r.id, b.ID},
+	known, err = t.Get("SELECT hash, seq, time, released FROM batches WHERE thread = ? AND batch = ?", []any{r.id, b.ID},
 		&stored, &out.Seq, &at, &released)
 	if err != nil {
 		return out, known, err
@@ -70,13 +74,13 @@ func (t *tx) repeat(r *thread, b *journal.Batch, hash journal.Sum) (out journal.
 	}
 	out.Time = journal.AtNanos(at)
 	if b.Epoch == r.epoch {
-		out.Mail, err = t.mail(r, journal.CommitMail, false, t.now)
+		out.Mail, err = t.mail(r, journal.CommitMail, false, t.Now)
 	}
 	return out, true, err
 }
 
 // mayCommit checks the owner and the head.
-func (t *tx) mayCommit(r *thread, b *journal.Batch) error {
+func (t *Tx) mayCommit(r *thread, b *journal.Batch) error {
 	switch {
 	case r.owner == 0 || r.holder.ID != b.Owner:
 		if _, alive, err := t.owner(b.Owner); err != nil || !alive {
@@ -101,7 +105,7 @@ func errOr(err, other error) error {
 }
 
 // commit makes the batch.
-func (t *tx) commit(r *thread, key identity.Thread, b *journal.Batch, hash journal.Sum) (journal.Committed, error) {
+func (t *Tx) commit(r *thread, key identity.Thread, b *journal.Batch, hash journal.Sum) (journal.Committed, error) {
 	var none journal.Committed
 	if err := t.consume(r, b.Consume); err != nil {
 		return none, err
@@ -134,34 +138,37 @@ func (t *tx) commit(r *thread, key identity.Thread, b *journal.Batch, hash journ
 			return none, err
 		}
 	}
-	if _, err := t.exec("INSERT INTO batches (thread, batch, hash, seq, time, released) VALUES (?, ?, ?, ?, ?, ?)",
-		r.id, b.ID, hash[:], r.seq, t.now.UnixNano(), b.Release); err != nil {
+	if err := t.Do("INSERT INTO batches (thread, batch, hash, seq, time, released) VALUES (?, ?, ?, ?, ?, ?)",
+		r.id, b.ID, hash[:], r.seq, t.Now.UnixNano(), b.Release); err != nil {
 		return none, err
 	}
 	t.changed(r.id)
-	mail, err := t.mail(r, journal.CommitMail, false, t.now)
-	return journal.Committed{Seq: r.seq, Time: t.now, Mail: mail}, err
+	mail, err := t.mail(r, journal.CommitMail, false, t.Now)
+	return journal.Committed{Seq: r.seq, Time: t.Now, Mail: mail}, err
 }
 
 // saveCommit writes the head after a batch. Owner and due time are in indexes and written apart, when they change.
-func (t *tx) saveCommit(r *thread, user string, changed bool) error {
+func (t *Tx) saveCommit(r *thread, user string, changed bool) error {
 	if changed {
 		var err error
 		if r.change, err = t.nextChange(user); err != nil {
 			return err
 		}
-		r.updated = t.now.UnixNano()
+		r.updated = t.Now.UnixNano()
 	}
-	_, err := t.exec(`UPDATE threads SET seq = ?, sum = ?, run = ?, run_state = ?, task = ?, checkpoint = ?, need_schema = ?, updated = ?, title = ?,
- title_event = ?, mail_next = ?, mail_count = ?, change = ? WHERE id = ?`, r.seq, r.sum, r.run.ID, r.run.State, r.run.TaskID, r.checkpoint,
+	unplaced := t.Unplaced
+	if !changed {
+		unplaced = ""
+	}
+	return t.Do(`UPDATE threads SET seq = ?, sum = ?, run = ?, run_state = ?, task = ?, checkpoint = ?, need_schema = ?, updated = ?, title = ?,
+ title_event = ?, mail_next = ?, mail_count = ?, change = ?`+unplaced+` WHERE id = ?`, r.seq, r.sum, r.run.ID, r.run.State, r.run.TaskID, r.checkpoint,
 		r.needSchema, r.updated, r.title, r.titleEvent, r.mailNext, r.mailCount, r.change, r.id)
-	return err
 }
 
 // append adds an event to the thread's log.
-func (t *tx) append(r *thread, tenant string, e *journal.Event, last bool) error {
+func (t *Tx) append(r *thread, tenant string, e *journal.Event, last bool) error {
 	stored := *e
-	stored.Seq, stored.Time = r.seq+1, t.now
+	stored.Seq, stored.Time = r.seq+1, t.Now
 	id, sum := eventID(r.log, stored.Seq), journal.Chain(journal.Sum(r.sum), &stored)
 	payload, inBlob := e.Payload, len(e.Payload) > journal.InlinePayloadBytes
 	if payload == nil {
@@ -177,7 +184,7 @@ func (t *tx) append(r *thread, tenant string, e *journal.Event, last bool) error
 		}
 		payload = nil
 	}
-	if _, err := t.exec(`INSERT INTO events (id, time, schema, event, type, run, turn, step, required, batch_end, redacted, reason, in_blob, size, hash, sum, payload)
+	if err := t.Do(`INSERT INTO events (id, time, schema, event, type, run, turn, step, required, batch_end, redacted, reason, in_blob, size, hash, sum, payload)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', ?, ?, ?, ?, ?)`, id, stored.Time.UnixNano(), e.Schema, e.ID, e.Type, e.RunID, e.TurnID, e.Step,
 		e.Required, last, inBlob, len(e.Payload), e.PayloadHash[:], sum[:], payload); err != nil {
 		return err
@@ -201,7 +208,7 @@ func (t *tx) append(r *thread, tenant string, e *journal.Event, last bool) error
 func eventID(log, seq int64) int64 { return log<<32 | seq }
 
 // mail returns open messages in order; those that are not due only when future is set.
-func (s *session) mail(r *thread, limit int, future bool, now time.Time) ([]journal.Mail, error) {
+func (s *View) mail(r *thread, limit int, future bool, now time.Time) ([]journal.Mail, error) {
 	if r.mailCount == 0 {
 		return nil, nil
 	}
@@ -213,7 +220,7 @@ func (s *session) mail(r *thread, limit int, future bool, now time.Time) ([]jour
 		mail []journal.Mail
 		size int
 	)
-	err := s.each("SELECT message, kind, payload, due, posted, place, wake FROM mail WHERE thread = ? AND consumed = 0 AND due <= ? ORDER BY place LIMIT ?",
+	err := s.Each("SELECT message, kind, payload, due, posted, place, wake FROM mail WHERE thread = ? AND consumed = 0 AND due <= ? ORDER BY place LIMIT ?",
 		[]any{r.id, until, limit}, func(scan func(...any) error) (bool, error) {
 			var m journal.Mail
 			var due, posted int64
