@@ -448,5 +448,5 @@ func locate(s *suite) {
 
 func importing(s *suite) {
 	_, err := s.workspaces.ImportWorkspace(s.as("op"), &workspacev1.ImportWorkspaceRequest{Directory: "/x", Agent: s.agent})
-	s.fails(err, errdefs.ErrUnimplemented, "CAPABILITY_MISSING")
+	s.fails(err, errdefs.ErrPermissionDenied, "IMPORT_NOT_ALLOWED")
 }

@@ -72,42 +72,70 @@ func (w *work) commit(ctx context.Context, c *conversation) (err error) {
 			err = errors.Join(err, w.Journal.Release(context.WithoutCancel(ctx), c.thread, owner.ID, claim.Head.Epoch))
 		}
 	}()
-	var events []journal.Event
-	var head, size int64
-	var title string
-	titleFrom, n := 0, 0
-	flush := func(last bool) error {
-		if err := w.goOn(ctx); err != nil {
-			return err
-		}
-		b := journal.Batch{
-			Owner: owner.ID, Epoch: claim.Head.Epoch, ID: fmt.Sprintf("%s/batch-%d", c.begin(), n), Expected: head,
-			Events: events, TitleHint: title, TitleFrom: titleFrom, Release: last,
-		}
-		done, err := w.Journal.Commit(ctx, c.thread, b)
-		if err != nil {
-			return err
-		}
-		head, events, size, title, titleFrom = done.Seq, nil, 0, "", 0
-		n++
-		return nil
-	}
-	named := false
-	_, err = w.play(ctx, c, func(e journal.Event, hint string) error {
-		if len(events) == journal.MaxBatchEvents || len(events) > 0 && size+int64(len(e.Payload)) > batchBytes {
-			if err := flush(false); err != nil {
-				return err
-			}
-		}
-		if hint != "" && !named {
-			named, title, titleFrom = true, hint, len(events)
-		}
-		events, size = append(events, e), size+int64(len(e.Payload))
-		return nil
-	})
-	if err == nil {
-		err = flush(true)
+	b := &batches{w: w, c: c, owner: owner.ID, epoch: claim.Head.Epoch}
+	if _, err = w.play(ctx, c, func(e journal.Event, title string, rest bool) error { return b.add(ctx, e, title, rest) }); err == nil {
+		err = b.flush(ctx, true)
 	}
 	released = err == nil
 	return err
+}
+
+// batchBytes is about how much one batch holds. A single run may hold more, within what a journal takes.
+const batchBytes = 4 << 20
+
+// batches collects whole runs into batches. Equal logs give equal batches.
+type batches struct {
+	w     *work
+	c     *conversation
+	owner string
+	epoch int64
+
+	n    int   // batches committed
+	head int64 // sequence after them
+	// ready are the events of whole runs, run those of the open one.
+	ready, run           []journal.Event
+	readyBytes, runBytes int
+	// title of the thread, and the event that it comes from.
+	title, titleFrom string
+	titled           bool
+}
+
+func (b *batches) add(ctx context.Context, e journal.Event, title string, rest bool) error {
+	b.run, b.runBytes = append(b.run, e), b.runBytes+len(e.Payload)
+	if title != "" && b.title == "" {
+		b.title, b.titleFrom = title, e.ID
+	}
+	if !rest {
+		return nil
+	}
+	if len(b.ready) > 0 && (len(b.ready)+len(b.run) > journal.MaxBatchEvents || b.readyBytes+b.runBytes > batchBytes) {
+		if err := b.flush(ctx, false); err != nil {
+			return err
+		}
+	}
+	b.ready, b.readyBytes = append(b.ready, b.run...), b.readyBytes+b.runBytes
+	b.run, b.runBytes = nil, 0
+	return nil
+}
+
+// flush commits what is ready; the last batch gives the thread up.
+func (b *batches) flush(ctx context.Context, last bool) error {
+	if err := b.w.goOn(ctx); err != nil {
+		return err
+	}
+	batch := journal.Batch{
+		Owner: b.owner, Epoch: b.epoch, ID: fmt.Sprintf("%s/batch-%d", b.c.id(0), b.n), Expected: b.head, Events: b.ready, Release: last,
+	}
+	for i, e := range b.ready {
+		if !b.titled && e.ID == b.titleFrom {
+			b.titled, batch.TitleHint, batch.TitleFrom = true, b.title, i
+		}
+	}
+	done, err := b.w.Journal.Commit(ctx, b.c.thread, batch)
+	if err != nil {
+		return err
+	}
+	b.head, b.ready, b.readyBytes = done.Seq, nil, 0
+	b.n++
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -17,8 +16,10 @@ const (
 	maxLine = 8 << 20
 	// maxText bounds a text of a message, so that an event stays within what a journal takes.
 	maxText = 1 << 20
-	// maxCalls bounds the calls of one message.
-	maxCalls = 128
+	// maxCalls and maxArguments bound the calls of one message, maxResult the text of each result: an event is within what a journal takes.
+	maxCalls     = 32
+	maxArguments = 1 << 20
+	maxResult    = 64 << 10
 )
 
 // Role is who speaks.
@@ -94,6 +95,7 @@ type logReader struct {
 	calls   map[string]bool // ids of calls of the thread
 	open    *Message        // the assistant's message that takes calls
 	asked   []string        // the ids of its calls as the log has them
+	bytes   int             // of the arguments
 	results map[string]Result
 }
 
@@ -201,12 +203,12 @@ func (l *logReader) message(e *entry, id string) error {
 
 // begin opens a message that takes calls.
 func (l *logReader) begin(m *Message) {
-	l.open, l.asked, l.results = m, nil, map[string]Result{}
+	l.open, l.asked, l.bytes, l.results = m, nil, 0, map[string]Result{}
 }
 
 // call adds a call to the message that was said before it, or makes a message of calls only.
 func (l *logReader) call(e *entry, id string) error {
-	if l.open == nil || len(l.results) > 0 || len(l.open.Calls) == maxCalls {
+	if l.open == nil || len(l.results) > 0 || len(l.open.Calls) == maxCalls || l.bytes+len(e.Input) > maxArguments {
 		if err := l.flush(); err != nil {
 			return err
 		}
@@ -219,7 +221,7 @@ func (l *logReader) call(e *entry, id string) error {
 	case len(e.Input) > 0 && string(e.Input) != "null":
 		arguments = string(e.Input)
 	}
-	l.asked = append(l.asked, e.ToolCallID)
+	l.asked, l.bytes = append(l.asked, e.ToolCallID), l.bytes+len(arguments)
 	l.open.Calls = append(l.open.Calls, Call{ID: l.unique(e.ToolCallID), Name: cut(clean(e.Name), 256), Arguments: arguments})
 	return nil
 }
@@ -239,7 +241,7 @@ func (l *logReader) result(e *entry) {
 	if l.open != nil {
 		for i, c := range l.open.Calls {
 			if _, done := l.results[c.ID]; !done && l.asked[i] == e.ToolCallID {
-				text := textOf(e.Output)
+				text := cut(textOf(e.Output), maxResult)
 				if e.Truncated {
 					text += fmt.Sprintf("\n[the log kept the beginning of %d characters]", e.OriginalSize)
 				}
@@ -270,42 +272,4 @@ func (l *logReader) flush() error {
 		answer.Results = append(answer.Results, r)
 	}
 	return l.emit(answer)
-}
-
-// text is what a message says. One of images only says so, that the conversation stays whole.
-func (e *entry) text() string {
-	text := textOf(e.Content)
-	if text == "" && len(e.BlockTypes) > 0 && e.BlockTypes[0] != "empty" {
-		text = cut(clean("["+strings.Join(e.BlockTypes, ", ")+", not in the log]"), 1000)
-	}
-	return text
-}
-
-// textOf reads a text: a JSON string, or whatever else as it is.
-func textOf(raw json.RawMessage) string {
-	var s string
-	if len(raw) == 0 || string(raw) == "null" {
-		return ""
-	}
-	if json.Unmarshal(raw, &s) != nil {
-		s = string(raw)
-	}
-	return cut(strings.ToValidUTF8(s, "\uFFFD"), maxText)
-}
-
-// clean makes an id or name of a log one that can be kept.
-func clean(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
-}
-
-// cut shortens a text to n bytes, with a mark.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	end := n
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path"
@@ -20,17 +19,15 @@ const (
 	logSuffix  = ".log.jsonl"
 	viewSuffix = ".jsonl"
 	indexName  = "sessions.json"
-	// batchBytes bounds the payloads of one batch; events are at most some MiB.
-	batchBytes = 4 << 20
 )
 
 // Encoder makes the events of a thread. Payloads are in the encoding of the journal's users. Equal calls give equal events.
 type Encoder interface {
-	// Started opens the run that holds the conversation.
+	// Started opens a run.
 	Started(t identity.Thread, run string) (journal.Event, error)
 	// Message adds a message.
 	Message(m Message) (journal.Event, error)
-	// Ended closes the run.
+	// Ended closes it.
 	Ended() (journal.Event, error)
 	// Title is the title that a message gives a thread; "" for none.
 	Title(m Message) string
@@ -116,11 +113,11 @@ func (w *work) session(ctx context.Context, o *owner, session, from string) (rea
 	if c.sum, _, err = sumOf(ctx, f); err != nil {
 		return "it can't be read", ctx.Err()
 	}
-	skipped, err := w.play(ctx, c, func(journal.Event, string) error { c.events++; return nil })
+	skipped, err := w.play(ctx, c, func(journal.Event, string, bool) error { c.events++; return nil })
 	if err != nil {
 		return "", err
 	}
-	if c.events <= 2 { // the run's beginning and end
+	if c.events == 0 {
 		return "it has no message", nil
 	}
 	done, reason, err := w.isThere(ctx, c)
@@ -154,13 +151,13 @@ func (w *work) isThere(ctx context.Context, c *conversation) (done bool, reason 
 		return false, "", err
 	case !strings.HasPrefix(first.ID, "import/"):
 		return false, "the session has a conversation of its own already", nil
-	case first.ID != c.begin():
+	case first.ID != c.id(0):
 		return false, "the log has changed since it was imported; what was added is not taken over", nil
 	case head.Seq < c.events:
 		return false, "", nil // an import was interrupted
 	}
 	last, err := w.event(ctx, c.thread, c.events)
-	if err == nil && last.ID != c.end() {
+	if err == nil && last.ID != c.id(c.events-1) {
 		return false, "the session was continued before its import was complete", nil
 	}
 	w.report.UnchangedThreads++
@@ -175,35 +172,8 @@ func (w *work) event(ctx context.Context, t identity.Thread, seq int64) (journal
 	return page.Events[0], nil
 }
 
-func (c *conversation) begin() string { return "import/" + c.sum[:32] }
-func (c *conversation) end() string   { return c.begin() + "/end" }
-func (c *conversation) run() string   { return "import-" + c.sum[:16] }
+// id is the id of the event at an index, from 0. It follows from the log.
+func (c *conversation) id(index int64) string { return fmt.Sprintf("import/%s/%d", c.sum[:32], index) }
 
-// play makes the events of a conversation, with the titles that they give, from the beginning of the log.
-func (w *work) play(ctx context.Context, c *conversation, emit func(e journal.Event, title string) error) (skipped map[string]int, err error) {
-	n := 0
-	add := func(e journal.Event, err error, id, title string) error {
-		if err != nil {
-			return err
-		}
-		e.ID, e.Schema, e.RunID = id, 1, c.run()
-		return emit(e, title)
-	}
-	if _, err := c.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	e, err := w.Encode.Started(c.thread, c.run())
-	if err := add(e, err, c.begin(), ""); err != nil {
-		return nil, err
-	}
-	skipped, err = readLog(ctx, c.file, func(m Message) error {
-		n++
-		e, err := w.Encode.Message(m)
-		return add(e, err, fmt.Sprintf("%s/%d", c.begin(), n), w.Encode.Title(m))
-	})
-	if err != nil {
-		return nil, err
-	}
-	e, err = w.Encode.Ended()
-	return skipped, add(e, err, c.end(), "")
-}
+// run is the id of the n-th run.
+func (c *conversation) run(n int) string { return fmt.Sprintf("import-%s-%d", c.sum[:16], n) }
