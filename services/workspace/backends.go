@@ -21,6 +21,9 @@ const (
 	BackendPostgres = "postgres"
 )
 
+// shared are the backends whose stores several replicas use at the same time.
+var shared = map[string]bool{BackendPostgres: true}
+
 // backends are all there are: name → how to open it. Mounts are the spaces whose directory is elsewhere, for a backend of plain files.
 var backends = map[string]func(ctx context.Context, cfg Config, mounts map[files.Space]string, now func() time.Time) (files.Store, error){
 	BackendLocal: func(ctx context.Context, cfg Config, mounts map[files.Space]string, now func() time.Time) (files.Store, error) {

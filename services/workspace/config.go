@@ -28,6 +28,7 @@ type Config struct {
 	MaxBytes   int64             `name:"bucket-max-bytes" help:"Bytes that one bucket may hold. 0: no limit." default:"10737418240"`
 	MaxFiles   int64             `name:"bucket-max-files" help:"Files that one bucket may hold. 0: no limit." default:"200000"`
 	MaxFile    int64             `name:"file-max-bytes" help:"Size that one file may have. 0: no limit." default:"2147483648"`
+	Routes     map[string]string `name:"route" help:"Directories or files of every bucket that are kept on another backend, as prefix=backend. The longest prefix wins." mapsep:","`
 	ImportDirs []string          `name:"import-dirs" help:"Directories below which AgentScope workspaces may be imported. None: imports are refused."`
 
 	HistoryCount   int           `name:"history-count" help:"Previous revisions of a file that are kept. 0: none." default:"20"`
@@ -64,7 +65,8 @@ func (c Config) Validate() error {
 	if _, ok := backends[c.Backend]; !ok {
 		errs = append(errs, fmt.Errorf("workspace: backend is %q, not one of %s", c.Backend, strings.Join(slices.Sorted(maps.Keys(backends)), ", ")))
 	}
-	if c.Backend == BackendPostgres && c.Postgres.Reveal() == "" {
+	errs = append(errs, c.validateRoutes()...)
+	if c.uses(BackendPostgres) && c.Postgres.Reveal() == "" {
 		errs = append(errs, errors.New("workspace: backend postgres needs postgres-dsn"))
 	}
 	if c.MaxBytes < 0 || c.MaxFiles < 0 || c.MaxFile < 0 {

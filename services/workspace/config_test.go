@@ -49,6 +49,15 @@ func TestConfigRefuses(t *testing.T) {
 		"not one of local, postgres":  func(c *workspace.Config) { c.Backend = "paper" },
 		"needs postgres-dsn":          func(c *workspace.Config) { c.Backend = workspace.BackendPostgres },
 		"quota is negative":           func(c *workspace.Config) { c.MaxFiles = -1 },
+		"names the root":              func(c *workspace.Config) { c.Routes = map[string]string{"/": "sqlite"} },
+		"leaves the root":             func(c *workspace.Config) { c.Routes = map[string]string{"../x": "sqlite"} },
+		"names a reserved place":      func(c *workspace.Config) { c.Routes = map[string]string{".Gantry-Runtime/x": "sqlite"} },
+		"name the same place":         func(c *workspace.Config) { c.Routes = map[string]string{"a/b": "sqlite", "/a//b/": "sqlite"} },
+		`goes to "paper", not one of`: func(c *workspace.Config) { c.Routes = map[string]string{"a": "paper"} },
+		"backend postgres needs":      func(c *workspace.Config) { c.Routes = map[string]string{"a": "postgres"} },
+		"other replicas don't see": func(c *workspace.Config) {
+			c.Backend, c.Postgres, c.Routes = "postgres", "x", map[string]string{"a": "sqlite"}
+		},
 		`agent "coder" has no direct`: func(c *workspace.Config) { c.Agents = map[string]string{"coder": ""} },
 	} {
 		cfg := workspace.DefaultConfig()

@@ -64,8 +64,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	layout := templates.Config{Workspace: workspace, Root: root, Agents: agents}
 	s := &Service{importDirs: importDirs}
-	if s.store, err = backends[cfg.Backend](ctx, cfg, mounts(layout), deps.Clock); err != nil {
-		return nil, fmt.Errorf("open the %s store: %w", cfg.Backend, err)
+	if s.store, err = openStore(ctx, cfg, mounts(layout), deps.Clock); err != nil {
+		return nil, err
 	}
 	if s.journal, err = journalsqlite.Open(ctx, journalsqlite.Config{Path: filepath.Join(cfg.Data, "journal.db"), Now: deps.Clock, Log: deps.Logger}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the journal: %w", err), s.store.Close())
