@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,11 @@ type Config struct {
 type Store struct {
 	stores []files.Store // the default first
 	names  []string
-	routes *routes
-	spool  string
-	closed atomic.Bool
+	// inOrder are the stores as cursors name them, whatever the order of the configuration.
+	inOrder []int
+	routes  *routes
+	spool   string
+	closed  atomic.Bool
 }
 
 var _ files.Store = (*Store)(nil)
@@ -62,8 +65,10 @@ func New(cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("the names %q and %q can't be told apart in cursors", other, n.Name)
 		}
 		marks[mark] = n.Name
+		s.inOrder = append(s.inOrder, len(s.stores))
 		s.stores, s.names = append(s.stores, n.Store), append(s.names, n.Name)
 	}
+	slices.SortFunc(s.inOrder, func(a, b int) int { return bytes.Compare(markOf(s.names[a]), markOf(s.names[b])) })
 	shared := cfg.Default.Store.Capabilities().Shared
 	for _, r := range cfg.Routes {
 		prefix, err := ParsePrefix(r.Prefix)

@@ -32,7 +32,8 @@ type cursors []files.Cursor
 func (s *Store) join(c cursors) files.Cursor {
 	var out files.Cursor
 	var body bytes.Buffer
-	for i, one := range c {
+	for _, i := range s.inOrder {
+		one := c[i]
 		if one.Seq == 0 {
 			continue
 		}
