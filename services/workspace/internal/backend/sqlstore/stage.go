@@ -31,6 +31,8 @@ type staged struct {
 	state []byte // of the hash, so that an append can go on from there
 	data  []byte // small content
 	id    int64  // rows of large content, 0 for small
+	// within says that the rows were made in the transaction of an update: they go when that is undone, and their id may then be that of another content.
+	within bool
 
 	mu    sync.Mutex
 	taken bool
@@ -45,7 +47,7 @@ func (s *staged) Discard() {
 	gone := s.taken
 	s.taken = true
 	s.mu.Unlock()
-	if gone || s.id == 0 || s.store.open() != nil {
+	if gone || s.id == 0 || s.within || s.store.open() != nil {
 		return
 	}
 	_ = s.store.db.Update(context.Background(), "", func(ctx context.Context, q Querier) error {
@@ -68,13 +70,14 @@ func (s *Store) Stage(ctx context.Context, r io.Reader, limit int64) (files.Stag
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	out := &staged{store: s}
 	run := func(ctx context.Context, f func(context.Context, Querier) error) error {
 		return s.db.Update(ctx, "", f)
 	}
 	if t, ok := ctx.Value(txKey{}).(*tx); ok && t.store == s {
+		out.within = true
 		run = func(ctx context.Context, f func(context.Context, Querier) error) error { return f(ctx, t.q) }
 	}
-	out := &staged{store: s}
 	h := sha256.New()
 	buf := make([]byte, 0, chunkBytes)
 	for {
