@@ -1,0 +1,40 @@
+package object_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gantry-agents/gantry/libs/testkit"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+	"github.com/gantry-agents/gantry/services/workspace/internal/files/storetest"
+)
+
+func TestMain(m *testing.M) { testkit.LeakMain(m) }
+
+func open(t testing.TB, cfg object.Config) *manifest.Store {
+	t.Helper()
+	cfg.History = files.DefaultHistory()
+	store, err := object.Open(t.Context(), cfg, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return store
+}
+
+func TestStore(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{
+		"memory": func(testing.TB) string { return "mem://" },
+		"file":   func(t testing.TB) string { return "file://" + t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store { return open(t, object.Config{URL: url(t)}) })
+		})
+	}
+}
