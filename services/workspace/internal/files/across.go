@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,8 +17,8 @@ var ErrAcross = errors.New("files: an update across stores")
 
 // AcrossError is ErrAcross for two prefixes that are routed to different stores; "" is what no route names.
 func AcrossError(first, second string) error {
-	return errdefs.New(errdefs.ErrFailedPrecondition, fsops.Domain, fsops.ReasonCapabilityMissing,
-		"%s and %s are kept in different stores, which no change can span all at once; change them one after another (%w)", routed(first), routed(second), ErrAcross).
+	message := fmt.Sprintf("%s and %s are kept in different stores, which no change can span all at once; change them one after another", routed(first), routed(second))
+	return errdefs.Wrap(ErrAcross, errdefs.ErrFailedPrecondition, fsops.Domain, fsops.ReasonCapabilityMissing, message).
 		With("capability", "atomic change across stores").With("first", first).With("second", second)
 }
 

@@ -195,10 +195,10 @@ func (v *View) rename(ctx context.Context, tx Tx, call Call, e Entry, to fsops.P
 	if err != nil {
 		return err
 	}
-	if _, err := v.moveFile(ctx, tx, call, nil, e, to); err != nil {
+	if _, err := v.moveFile(ctx, tx, call, nil, e, to); err != nil || !from.entry.Shadows {
 		return err
 	}
-	return v.hideLower(ctx, tx, from)
+	return tx.SetWhiteout(ctx, e.Path)
 }
 
 // unchanged resolves a file that must be what it was when it was listed.
