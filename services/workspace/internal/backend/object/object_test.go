@@ -31,6 +31,7 @@ func open(t testing.TB, cfg object.Config) *manifest.Store {
 func TestStore(t *testing.T) {
 	for name, url := range map[string]func(testing.TB) string{
 		"memory": func(testing.TB) string { return "mem://" },
+		"s3":     func(t testing.TB) string { return testkit.S3(t) },
 		"file":   func(t testing.TB) string { return "file://" + t.TempDir() },
 	} {
 		t.Run(name, func(t *testing.T) {
