@@ -28,7 +28,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func errDamaged(what string) error {
-	return errdefs.New(errdefs.ErrDataLoss, fsops.Domain, "", "the store holds a damaged record").With("record", what)
+	return errdefs.New(errdefs.ErrDataLoss, fsops.Domain, "", "the store holds a damaged record (%s)", what).With("record", what)
 }
 
 // seal makes a stored record of a body.

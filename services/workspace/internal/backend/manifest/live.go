@@ -177,6 +177,9 @@ func (l *live) follow(ctx context.Context, st *state) (*state, error) {
 			if err != nil {
 				return nil, err
 			}
+			if n.after != st.at.Nonce || n.at.Number != e.Number {
+				return nil, ErrLost // another log by now
+			}
 			if err := st.applyEntry(n, l.note); err != nil {
 				return nil, err
 			}

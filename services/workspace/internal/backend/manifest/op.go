@@ -150,7 +150,7 @@ func (d *decoder) op() (o op) {
 		o.pieces = d.pieces()
 		o.hash = d.bytes()
 		o.kept = d.bool()
-		o.keep = int(d.uint()&1<<31 - 1)
+		o.keep = int(d.uint() % (1 << 31))
 	case opRemove:
 		o.path = d.path()
 		o.kept = d.bool()
