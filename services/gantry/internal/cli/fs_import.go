@@ -58,23 +58,48 @@ func (c *FsImport) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// workspace has the service import a whole workspace.
+// workspace has the service import a whole workspace. A call does as much as its time allows, so it is repeated until nothing is left.
 func (c *FsImport) workspace(ctx context.Context, env *Env, client workspacev1.WorkspaceServiceClient) error {
-	got, err := client.ImportWorkspace(ctx, &workspacev1.ImportWorkspaceRequest{Directory: filepath.Clean(c.AgentScope), Agent: c.Agent, DryRun: c.DryRun})
-	if err != nil {
-		return err
+	req := &workspacev1.ImportWorkspaceRequest{Directory: filepath.Clean(c.AgentScope), Agent: c.Agent, DryRun: c.DryRun}
+	var files, threads int64
+	for {
+		got, err := client.ImportWorkspace(ctx, req)
+		if err != nil {
+			return err
+		}
+		files, threads = files+got.GetFiles(), threads+got.GetThreads()
+		if got.GetMore() && !c.DryRun && got.GetFiles()+got.GetThreads() > 0 {
+			env.Note("%s and %s so far; going on", count(files, "file"), count(threads, "thread"))
+			continue
+		}
+		got.Files, got.Threads = files, threads
+		return c.report(env, got)
 	}
-	if c.JSON {
-		return env.JSON(got)
-	}
-	for _, left := range got.GetLeftOut() {
-		env.Line("left out: %s", left)
-	}
+}
+
+// report shows what an import did. One that is not complete is exit code 1.
+func (c *FsImport) report(env *Env, got *workspacev1.ImportWorkspaceResponse) error {
 	verb := "imported"
 	if c.DryRun {
 		verb = "would import"
 	}
-	env.Line("%s %s and %s", verb, count(got.GetFiles(), "file"), count(got.GetThreads(), "thread"))
+	if c.JSON {
+		if err := env.JSON(got); err != nil {
+			return err
+		}
+	} else {
+		for _, left := range got.GetLeftOut() {
+			env.Line("left out: %s", left)
+		}
+		if more := got.GetLeftOutCount() - int64(len(got.GetLeftOut())); more > 0 {
+			env.Line("left out: %d more", more)
+		}
+		env.Line("%s %s and %s; %d and %d are there already; %d left out", verb, count(got.GetFiles(), "file"), count(got.GetThreads(), "thread"),
+			got.GetUnchangedFiles(), got.GetUnchangedThreads(), got.GetLeftOutCount())
+	}
+	if got.GetMore() {
+		return problem(errdefs.ErrDeadlineExceeded, "INCOMPLETE", "the time did not suffice to look at everything: repeat it with a longer --timeout")
+	}
 	return nil
 }
 

@@ -99,7 +99,11 @@ func tarSource(in io.Reader, done func() error) source {
 				continue
 			}
 			name := strings.TrimPrefix(head.Name, "./")
-			if why := refused(name, head.FileInfo().Mode()); why != "" {
+			why := refused(name, head.FileInfo().Mode())
+			if head.Typeflag != tar.TypeReg && why == "" {
+				why = "no regular file" // a hard link looks like one by its mode
+			}
+			if why != "" {
 				tally.leave(head.Name, why)
 				continue
 			}

@@ -43,7 +43,7 @@ func (c *FsWatch) Run(ctx context.Context, env *Env) error {
 			before := c.Cursor
 			err := c.follow(ctx, env, clients.Files)
 			switch {
-			case ctx.Err() != nil:
+			case interrupted(ctx):
 				c.ended(env)
 				return nil // being interrupted is how a watch ends
 			case isReason(err, fsops.ReasonCursorExpired):
@@ -76,6 +76,14 @@ func (c *FsWatch) ended(env *Env) {
 	if c.Cursor != "" && !c.JSON {
 		env.Note("go on with --cursor %s", c.Cursor)
 	}
+}
+
+// interrupted says whether the command is to end. The server knows the deadline too, and may end the stream a moment before the context.
+func interrupted(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 100*time.Millisecond {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // sleep waits, and says whether it was not interrupted.

@@ -153,7 +153,7 @@ func (t *Target) connect(ctx context.Context, env *Env) (*Clients, func(context.
 // local runs the suite in this process, reachable for this command alone.
 func (t *Target) local(ctx context.Context, env *Env) (*Clients, func(context.Context) error, error) {
 	cfg := suite.DefaultConfig()
-	cfg.Data, cfg.Workspaces = t.Data, t.Workspaces
+	cfg.Data, cfg.Workspaces, cfg.ImportDirs = t.Data, t.Workspaces, t.importDirs
 	s, err := suite.Start(ctx, cfg, suite.Options{Logger: env.Quiet(), Private: true})
 	if err != nil {
 		return nil, nil, err

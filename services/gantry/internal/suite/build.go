@@ -102,7 +102,7 @@ func (s *Suite) offer(ctx context.Context, register []func(grpc.ServiceRegistrar
 func (s *Suite) workspace(ctx context.Context) (service, error) {
 	cfg := workspace.DefaultConfig()
 	cfg.Data, cfg.Backend = filepath.Join(s.cfg.Data, ".gantry-runtime"), s.cfg.Backend
-	cfg.Workspace, cfg.Workspaces = s.cfg.Workspace, s.cfg.Workspaces
+	cfg.Workspace, cfg.Workspaces, cfg.ImportDirs = s.cfg.Workspace, s.cfg.Workspaces, s.cfg.ImportDirs
 	return workspace.New(ctx, cfg, workspace.Deps{Logger: s.log})
 }
 

@@ -24,6 +24,7 @@ type Config struct {
 	Ollama      string        `name:"ollama-url" help:"Address of Ollama. Empty: OLLAMA_HOST, else its usual address. none: Ollama is not used."`
 	Script      string        `name:"model-script" help:"YAML file of scripted answers, as provider scripted. For tests." type:"path"`
 	Backend     string        `help:"Where files are kept: local (plain files) or sqlite." enum:"local,sqlite" default:"local"`
+	ImportDirs  []string      `name:"import-dirs" help:"Directories below which AgentScope workspaces may be imported (gantry fs import --agentscope). None: imports are refused." env:"GANTRY_IMPORT_DIRS" type:"path"`
 	Auth        access.Config `embed:"" prefix:"auth-"`
 }
 
