@@ -14,24 +14,73 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/disktree"
 )
 
-// apply carries a step out on the disk and returns the signature of the file afterwards. A step that was carried out before is not carried out again.
-func (s *Store) apply(root *os.Root, st step) (signature string, err error) {
+// applier carries out the steps of one intent on the directory of a space. Directories are synced at the end, each once, by their names on the disk and in the root.
+type applier struct {
+	store *Store
+	root  *os.Root
+	dirs  map[string]bool // in the root
+	syncs map[string]bool // elsewhere
+}
+
+func (s *Store) newApplier(root *os.Root) *applier {
+	return &applier{store: s, root: root, dirs: map[string]bool{}, syncs: map[string]bool{}}
+}
+
+// apply carries a step out on the disk. A step that was carried out before is not carried out again: the file that it is about is not in its place any more.
+func (a *applier) apply(st step) (err error) {
 	switch st.Op {
-	case opPut:
-		err = s.put(root, st)
 	case opAppend:
-		err = s.append(root, st)
-	case opRename:
-		err = rename(root, st)
-	case opRemove:
-		return "", remove(root, st.Path)
+		return a.append(st)
+	case opPut, opRename, opRemove:
+		err = a.keep(st)
+	default:
+		return nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case st.Op == opPut:
+		return a.put(st)
+	case st.Op == opRename:
+		return a.rename(st)
+	}
+	return a.remove(st)
+}
+
+// sync makes the names of the files durable.
+func (a *applier) sync() error {
+	for dir := range a.dirs {
+		f, err := a.root.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a later step, or somebody outside, has taken it away
+		}
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for dir := range a.syncs {
+		f, err := os.Open(dir)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signature returns the signature of the file of a step, after all steps.
+func (a *applier) signature(st step) (string, error) {
+	switch st.Op {
+	case opPut, opAppend, opRename:
 	default:
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	info, err := root.Stat(st.Path.String())
+	info, err := a.root.Stat(st.Path.String())
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil // a later step, or somebody outside, has taken it away
 	}
@@ -42,31 +91,32 @@ func (s *Store) apply(root *os.Root, st step) (signature string, err error) {
 }
 
 // put renames staged content into place. Content that is not in the staging directory any more is in place.
-func (s *Store) put(root *os.Root, st step) error {
-	staged := filepath.Join(s.stage, st.Staged)
+func (a *applier) put(st step) error {
+	staged := filepath.Join(a.store.stage, st.Staged)
 	if _, err := os.Lstat(staged); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err := errors.Join(os.Chmod(staged, fs.FileMode(st.Node.Mode)), os.Chtimes(staged, st.Node.ModTime, st.Node.ModTime)); err != nil {
 		return err
 	}
-	dir, err := makeDirs(root, st.Path.Parent())
+	dir, err := a.makeDirs(st.Path.Parent())
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	err = unix.Renameat(unix.AT_FDCWD, staged, int(dir.Fd()), st.Path.Name())
 	if errors.Is(err, syscall.EXDEV) {
-		err = s.putAcross(root, st, staged, dir)
+		err = a.putAcross(st, staged)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "rename", Path: st.Path.String(), Err: err}
 	}
-	return dir.Sync()
+	return nil
 }
 
 // putAcross is put for a directory on another disk than the staging directory: the content is copied to a file beside its place first.
-func (s *Store) putAcross(root *os.Root, st step, staged string, dir *os.File) error {
+func (a *applier) putAcross(st step, staged string) error {
+	root := a.root
 	if err := root.MkdirAll(fsops.ReservedName, 0o700); err != nil {
 		return err
 	}
@@ -90,7 +140,8 @@ func (s *Store) putAcross(root *os.Root, st step, staged string, dir *os.File) e
 		err = root.Rename(temp, st.Path.String())
 	}
 	if err == nil {
-		err = dir.Sync()
+		// The copy must be durable before the original goes.
+		err = a.sync()
 	}
 	if err != nil {
 		return err
@@ -99,8 +150,8 @@ func (s *Store) putAcross(root *os.Root, st step, staged string, dir *os.File) e
 }
 
 // append writes staged content at its offset: a second time it writes the same bytes to the same place.
-func (s *Store) append(root *os.Root, st step) error {
-	staged := filepath.Join(s.stage, st.Staged)
+func (a *applier) append(st step) error {
+	staged := filepath.Join(a.store.stage, st.Staged)
 	in, err := os.Open(staged)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -109,101 +160,101 @@ func (s *Store) append(root *os.Root, st step) error {
 		return err
 	}
 	defer in.Close()
-	out, err := root.OpenFile(st.Path.String(), os.O_WRONLY, 0)
+	out, err := a.root.OpenFile(st.Path.String(), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if st.Moves && errors.Is(err, fs.ErrNotExist) {
+		return nil // a later step has moved it
+	}
 	if err != nil {
 		return err
+	}
+	if info, err := out.Stat(); err != nil || st.Moves && disktree.Inode(info) != st.Inode {
+		return errors.Join(err, out.Close())
 	}
 	_, err = io.Copy(io.NewOffsetWriter(out, st.Offset), in)
 	if err == nil {
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err == nil {
-		err = root.Chtimes(st.Path.String(), st.Node.ModTime, st.Node.ModTime)
+		err = a.root.Chtimes(st.Path.String(), st.Node.ModTime, st.Node.ModTime)
 	}
 	return err
 }
 
 // rename moves a file, unless another one has its name by now: then it was moved before.
-func rename(root *os.Root, st step) error {
-	info, err := root.Lstat(st.From.String())
+func (a *applier) rename(st step) error {
+	info, err := a.root.Lstat(st.From.String())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	// A link is renamed as a link; the node knew the file behind it.
-	if st.Inode != 0 && info.Mode().IsRegular() && disktree.Inode(info) != st.Inode {
+	if another(info, st.Inode) {
 		return nil
 	}
-	dir, err := makeDirs(root, st.Path.Parent())
+	dir, err := a.makeDirs(st.Path.Parent())
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if err := root.Rename(st.From.String(), st.Path.String()); err != nil {
+	if err := errors.Join(a.root.Rename(st.From.String(), st.Path.String()), dir.Close()); err != nil {
 		return err
 	}
-	if err := dir.Sync(); err != nil {
-		return err
-	}
-	return prune(root, st.From.Parent())
+	a.prune(st.From.Parent())
+	return nil
 }
 
-// remove removes a file, and the directories above that it leaves empty.
-func remove(root *os.Root, p fsops.Path) error {
-	if err := root.Remove(p.String()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return prune(root, p.Parent())
+// another says whether a name has another file than the one with that inode. A link counts as what it leads to: the node knew the file behind it.
+func another(info fs.FileInfo, inode uint64) bool {
+	return inode != 0 && info.Mode().IsRegular() && disktree.Inode(info) != inode
 }
 
-// prune removes a directory that is empty, and those above, and syncs the first one that stays.
-func prune(root *os.Root, dir fsops.Path) error {
+// remove removes a file, and the directories above that it leaves empty. Another file that has its name by now stays.
+func (a *applier) remove(st step) error {
+	info, err := a.root.Lstat(st.Path.String())
+	if errors.Is(err, fs.ErrNotExist) {
+		a.prune(st.Path.Parent())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if another(info, st.Inode) {
+		return nil
+	}
+	if err := a.root.Remove(st.Path.String()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	a.prune(st.Path.Parent())
+	return nil
+}
+
+// prune removes a directory that is empty, and those above.
+func (a *applier) prune(dir fsops.Path) {
 	for !dir.IsRoot() {
-		if err := root.Remove(dir.String()); err != nil {
+		if err := a.root.Remove(dir.String()); err != nil {
 			break // not empty, or not ours to remove: it stays
 		}
 		dir = dir.Parent()
 	}
-	f, err := root.Open(onDisk(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	a.dirs[onDisk(dir)] = true
 }
 
-// makeDirs makes a directory with those above, each made durable in the one that holds it, and opens it.
-func makeDirs(root *os.Root, dir fsops.Path) (*os.File, error) {
-	made := false
+// makeDirs makes a directory with those above, and opens it.
+func (a *applier) makeDirs(dir fsops.Path) (*os.File, error) {
 	for _, d := range append(dir.Ancestors(), dir) {
 		if d.IsRoot() {
 			continue
 		}
-		err := root.Mkdir(d.String(), 0o755)
+		err := a.root.Mkdir(d.String(), 0o755)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		made = made || err == nil
-	}
-	if made {
-		for d := dir.Parent(); ; d = d.Parent() {
-			f, err := root.Open(onDisk(d))
-			if err == nil {
-				err = errors.Join(f.Sync(), f.Close())
-			}
-			if err != nil {
-				return nil, err
-			}
-			if d.IsRoot() {
-				break
-			}
+		if err == nil {
+			a.dirs[onDisk(d.Parent())] = true
 		}
 	}
-	return root.Open(onDisk(dir))
+	a.dirs[onDisk(dir)] = true
+	return a.root.Open(onDisk(dir))
 }
 
 func onDisk(p fsops.Path) string {

@@ -36,7 +36,9 @@ type Store struct {
 	cfg   Config
 	index *sqlstore.Store
 	stage string
-	now   func() time.Time
+	// history is the directory of previous revisions.
+	history string
+	now     func() time.Time
 
 	mu       sync.Mutex
 	locks    map[files.Space]*lock
@@ -66,13 +68,18 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*Store, error)
 		return nil, err
 	}
 	s := &Store{cfg: cfg, now: now, stage: filepath.Join(dir, "staging"), locks: map[files.Space]*lock{}, scans: map[files.Space]time.Time{}}
+	s.history = filepath.Join(dir, "history")
 	s.index = sqlstore.New(named{db}, now, cfg.History)
-	err = os.MkdirAll(s.stage, 0o700)
+	s.index.KeepElsewhere(s.isKept, s.dropKept)
+	err = errors.Join(os.MkdirAll(s.stage, 0o700), os.MkdirAll(s.history, 0o700))
 	if err == nil {
 		err = s.recover(ctx, "")
 	}
 	if err == nil {
 		err = s.clearStage()
+	}
+	if err == nil {
+		err = s.clearHistory(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(diskError(err), s.index.Close())

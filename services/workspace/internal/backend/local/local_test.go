@@ -12,6 +12,20 @@ import (
 
 func TestMain(m *testing.M) { testkit.LeakMain(m) }
 
+func TestHistory(t *testing.T) {
+	storetest.RunHistory(testkit.Wrap(t), func(t testkit.T) storetest.Place {
+		dir := t.TempDir()
+		return func(policy files.History, now func() time.Time) files.Store {
+			store, err := local.Open(t.Context(), local.Config{Dir: dir, History: policy}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			return store
+		}
+	})
+}
+
 func open(t testkit.T) files.Store { return openIn(t, t.TempDir()) }
 
 func openIn(t testing.TB, dir string) *local.Store {

@@ -6,7 +6,6 @@ import (
 	"encoding"
 	"encoding/hex"
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -17,34 +16,6 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-// step is one change of the disk. Carrying it out twice is the same as once.
-type step struct {
-	Op   op
-	Path fsops.Path
-	// From is where a renamed file comes from.
-	From fsops.Path
-	// Staged names the content of opPut and opAppend in the staging directory.
-	Staged string
-	// Offset is where appended content goes.
-	Offset int64
-	// Inode of the file that is renamed, so that another one that has taken its name stays.
-	Inode uint64
-	// Node is the file after the step, and Hash the state of its SHA-256.
-	Node files.Node
-	Hash []byte
-}
-
-type op uint8
-
-const (
-	opPut op = iota + 1
-	opAppend
-	opRename
-	opRemove
-	opSetWhiteout
-	opClearWhiteout
-)
-
 // plan is what an update is going to do. Nothing is done before its function has returned.
 type plan struct {
 	tree
@@ -53,15 +24,19 @@ type plan struct {
 	steps   []step
 	changes []files.Change
 	took    []*staged
-	// written are files as they will be, by key; the zero node for one that will be gone.
-	written map[string]files.Node
+	unused  []*staged // taken over and needed no more
+	joined  []*staged // made of others by this update
 	whites  []string
+	// written are files as they will be, by key; the zero node for one that will be gone. made tells where their content is, and dirs how many there are below a directory.
+	written map[string]files.Node
+	made    map[string]*made
+	dirs    map[string]int
 }
 
 var _ files.Tx = (*plan)(nil)
 
 func (s *Store) newPlan(ctx context.Context, space files.Space) (*plan, error) {
-	p := &plan{tree: tree{store: s, space: space}, now: s.now().UTC().Truncate(time.Microsecond), written: map[string]files.Node{}}
+	p := &plan{tree: tree{store: s, space: space}, now: s.now().UTC().Truncate(time.Microsecond), written: map[string]files.Node{}, made: map[string]*made{}, dirs: map[string]int{}}
 	var err error
 	if p.usage, err = s.index.Usage(ctx, space); err != nil {
 		return nil, err
@@ -96,10 +71,20 @@ func (p *plan) takeOver(from files.Staged) (*staged, error) {
 
 // giveBack leaves staged content to whoever staged it.
 func (p *plan) giveBack() {
+	for _, s := range p.joined {
+		_ = os.Remove(s.path()) // what stays behind is cleared at the next start
+	}
 	for _, s := range p.took {
 		s.mu.Lock()
 		s.taken = false
 		s.mu.Unlock()
+	}
+}
+
+// discardUnused removes content that the update took over and made needless.
+func (p *plan) discardUnused() {
+	for _, s := range p.unused {
+		_ = os.Remove(s.path()) // what stays behind is cleared at the next start
 	}
 }
 
@@ -123,10 +108,31 @@ func (p *plan) Put(ctx context.Context, f files.File) (files.Node, error) {
 	if f.ModTime.IsZero() {
 		n.ModTime = p.now
 	}
+	return n, p.put(ctx, old, n, content)
+}
+
+// put plans a file of new content in the place of what is there.
+func (p *plan) put(ctx context.Context, old, n files.Node, content *staged) error {
 	p.count(old, n)
-	p.steps = append(p.steps, step{Op: opPut, Path: f.Path, Staged: content.name, Node: n, Hash: content.state})
-	p.written[f.Path.Key()] = n
-	return n, nil
+	st := step{Op: opPut, Path: n.Path, Staged: content.name, Node: n, Hash: content.state}
+	m := p.made[n.Path.Key()]
+	if m.replaceable() {
+		// The step that wrote the file writes this instead.
+		before := p.steps[m.step]
+		st.Keep, st.KeepInode = before.Keep, before.KeepInode
+		p.unused = append(p.unused, m.staged)
+		p.steps[m.step] = st
+		p.set(n, &made{step: m.step, staged: content})
+		return nil
+	}
+	on, err := p.look(ctx, old, false)
+	if err != nil {
+		return err
+	}
+	st.Keep, st.KeepInode = on.kept(), on.inode
+	p.steps = append(p.steps, st)
+	p.set(n, &made{step: len(p.steps) - 1, staged: content})
+	return nil
 }
 
 // count adjusts the usage.
@@ -149,12 +155,13 @@ func (p *plan) Append(ctx context.Context, f files.File) (files.Node, error) {
 	if n.Kind != files.KindFile {
 		return files.Node{}, fsops.ErrNotFound(f.Path.String())
 	}
-	if _, here := p.written[f.Path.Key()]; here {
-		return files.Node{}, errors.New("an append to a file that the same update writes")
-	}
-	state, err := p.hashOf(ctx, n)
+	on, err := p.look(ctx, n, true)
 	if err != nil {
 		return files.Node{}, err
+	}
+	state := on.hash
+	if m := p.made[n.Path.Key()]; m != nil {
+		state = p.steps[m.step].Hash
 	}
 	content, err := p.takeOver(f.Content)
 	if err != nil {
@@ -164,42 +171,21 @@ func (p *plan) Append(ctx context.Context, f files.File) (files.Node, error) {
 	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
 		return files.Node{}, err
 	}
-	file, err := os.Open(content.path())
-	if err != nil {
-		return files.Node{}, diskError(err)
-	}
-	_, err = io.Copy(h, file)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return files.Node{}, diskError(err)
+	if err := readInto(h, content); err != nil {
+		return files.Node{}, err
 	}
 	old := n
 	n.Size, n.SHA256, n.Author, n.ModTime = n.Size+content.size, hex.EncodeToString(h.Sum(nil)), f.Author, p.now
 	n.Revision, n.Ref = p.store.newRevision(p.now), ""
 	p.count(old, n)
-	p.steps = append(p.steps, step{Op: opAppend, Path: n.Path, Staged: content.name, Offset: old.Size, Node: n, Hash: hashState(h)})
-	p.written[n.Path.Key()] = n
+	if m := p.made[n.Path.Key()]; m.replaceable() {
+		return n, p.extend(ctx, m, n, content, hashState(h))
+	}
+	p.steps = append(p.steps, step{
+		Op: opAppend, Path: n.Path, Staged: content.name, Offset: old.Size, Inode: on.inode, Node: n, Hash: hashState(h), Keep: on.kept(), KeepInode: on.inode,
+	})
+	p.set(n, &made{step: len(p.steps) - 1, origin: on.node, on: on, staged: content})
 	return n, nil
-}
-
-// hashOf returns the state of the SHA-256 of a file: from the index, or by reading a file that was changed outside.
-func (p *plan) hashOf(ctx context.Context, n files.Node) ([]byte, error) {
-	known, err := p.store.index.Known(ctx, p.space, []string{n.Path.Key()})
-	if err != nil {
-		return nil, err
-	}
-	if d := detailOf(known[n.Path.Key()]); d.Signature == n.Ref && len(d.Hash) > 0 {
-		return d.Hash, nil
-	}
-	content, err := p.tree.Open(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, files.NewReader(ctx, content, 0)); err != nil {
-		return nil, err
-	}
-	return hashState(h), nil
 }
 
 // Remove implements [files.Tx].
@@ -212,8 +198,15 @@ func (p *plan) Remove(ctx context.Context, path fsops.Path) error {
 		return fsops.ErrNotFound(path.String())
 	}
 	p.count(n, files.Node{})
-	p.steps = append(p.steps, step{Op: opRemove, Path: n.Path})
-	p.written[path.Key()] = files.Node{}
+	if p.takeBack(path) {
+		return nil
+	}
+	on, err := p.look(ctx, n, false)
+	if err != nil {
+		return err
+	}
+	p.steps = append(p.steps, step{Op: opRemove, Path: n.Path, Inode: on.inode, Keep: on.kept(), KeepInode: on.inode})
+	p.unset(path)
 	return nil
 }
 
@@ -229,8 +222,22 @@ func (p *plan) Rename(ctx context.Context, from, to fsops.Path, author string) (
 	if n.Kind != files.KindFile {
 		return files.Node{}, fsops.ErrNotFound(from.String())
 	}
-	if _, here := p.written[from.Key()]; here {
-		return files.Node{}, errors.New("a rename of a file that the same update writes")
+	source, moved := n, n
+	moved.Path, moved.Author, moved.Ref = to, author, ""
+	moved.Revision = p.store.newRevision(p.now)
+	m := p.made[from.Key()]
+	if m.whole() {
+		return moved, p.putElsewhere(ctx, m, source, moved)
+	}
+	on, err := p.look(ctx, n, true)
+	if err != nil {
+		return files.Node{}, err
+	}
+	st := step{Op: opRename, Path: to, From: source.Path, Inode: on.inode, Node: moved, Hash: on.hash}
+	next := &made{origin: on.node, on: on}
+	if m != nil {
+		st.Hash, next.staged = p.steps[m.step].Hash, m.staged
+		p.elsewhere(m)
 	}
 	if from.Key() != to.Key() {
 		target, err := p.one(ctx, to)
@@ -238,19 +245,25 @@ func (p *plan) Rename(ctx context.Context, from, to fsops.Path, author string) (
 			return files.Node{}, err
 		}
 		p.count(target, files.Node{})
+		over, err := p.look(ctx, target, false)
+		if err != nil {
+			return files.Node{}, err
+		}
+		st.Keep, st.KeepInode = over.kept(), over.inode
+		p.elsewhere(p.made[to.Key()])
 	}
-	state, err := p.hashOf(ctx, n)
-	if err != nil {
-		return files.Node{}, err
+	p.steps = append(p.steps, st)
+	next.step, next.renamed = len(p.steps)-1, true
+	p.unset(from)
+	p.set(moved, next)
+	return moved, nil
+}
+
+// elsewhere notes that a file that an append of this update is about will be moved, or replaced.
+func (p *plan) elsewhere(m *made) {
+	if m != nil && p.steps[m.step].Op == opAppend {
+		p.steps[m.step].Moves = true
 	}
-	inode := inodeOf(n.Ref)
-	source := n.Path
-	n.Path, n.Author, n.Ref = to, author, ""
-	n.Revision = p.store.newRevision(p.now)
-	p.steps = append(p.steps, step{Op: opRename, Path: to, From: source, Inode: inode, Node: n, Hash: state})
-	p.written[from.Key()] = files.Node{}
-	p.written[to.Key()] = n
-	return n, nil
 }
 
 // inodeOf reads the inode from a signature.

@@ -2,8 +2,8 @@ package local
 
 import (
 	"context"
-	"os"
-	"path/filepath"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 
@@ -37,14 +37,7 @@ func (p *plan) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 }
 
 // makes says whether the update has written something below a directory.
-func (p *plan) makes(dir fsops.Path) bool {
-	for _, n := range p.written {
-		if n.Exists() && n.Path.Under(dir) {
-			return true
-		}
-	}
-	return false
-}
+func (p *plan) makes(dir fsops.Path) bool { return p.dirs[dir.Key()] > 0 }
 
 // Children implements [files.Tree].
 func (p *plan) Children(ctx context.Context, dir fsops.Path, after string, limit int) (files.Page, error) {
@@ -104,21 +97,32 @@ func (p *plan) list(ctx context.Context, dir fsops.Path, after string, limit int
 
 // Open implements [files.Tree]: also of a file that the update has written.
 func (p *plan) Open(ctx context.Context, n files.Node) (files.Content, error) {
-	for _, s := range p.steps {
-		if s.Op == opPut && s.Node.Revision == n.Revision {
-			f, err := os.Open(filepath.Join(p.store.stage, s.Staged))
-			if err != nil {
-				return nil, diskError(err)
-			}
-			return stagedContent{f, n.Size}, nil
-		}
+	if m, ok := p.made[n.Path.Key()]; ok && p.written[n.Path.Key()].Revision == n.Revision {
+		return p.openMade(ctx, m)
 	}
 	return p.tree.Open(ctx, n)
 }
 
-type stagedContent struct {
-	*os.File
-	size int64
+// Load implements [files.Tree].
+func (p *plan) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) {
+	out, err := p.tree.Load(ctx, nodes...)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range nodes {
+		m, ok := p.made[n.Path.Key()]
+		if !ok || p.written[n.Path.Key()].Revision != n.Revision {
+			continue
+		}
+		content, err := p.openMade(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = make([]byte, n.Size)
+		_, err = io.ReadFull(files.NewReader(ctx, content, 0), out[i])
+		if err := errors.Join(err, content.Close()); err != nil {
+			return nil, diskError(err)
+		}
+	}
+	return out, nil
 }
-
-func (c stagedContent) Size() int64 { return c.size }

@@ -99,8 +99,9 @@ func TestRecovery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		a := s.newApplier(root)
 		for _, st := range p.steps[:steps] {
-			if _, err := s.apply(root, st); err != nil {
+			if err := a.apply(st); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -85,7 +85,7 @@ func (s *Store) scan(ctx context.Context, space files.Space) error {
 	_, err = s.index.Update(ctx, space, files.Effect{}, func(ctx context.Context, tx files.Tx) ([]byte, error) {
 		index := tx.(sqlstore.IndexTx)
 		for _, n := range outside {
-			if err := index.Record(ctx, n, detail{Signature: n.Ref}.encode()); err != nil {
+			if err := index.Notice(ctx, n, detail{Signature: n.Ref, Path: n.Path.String()}.encode(), 0); err != nil {
 				return nil, err
 			}
 			if err := tx.Log(ctx, files.Change{Kind: files.ChangeWritten, Path: n.Path, Revision: n.Revision, Author: disktree.AuthorOutside}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
@@ -24,6 +25,8 @@ type detail struct {
 	Signature string
 	// Hash is the state of its SHA-256, by which an append goes on.
 	Hash []byte
+	// Path where the file is.
+	Path string
 }
 
 func (d detail) encode() []byte {
@@ -123,6 +126,9 @@ func (t *tree) Below(ctx context.Context, dir fsops.Path, after string, limit in
 
 // Open implements [files.Tree].
 func (t *tree) Open(ctx context.Context, n files.Node) (files.Content, error) {
+	if strings.HasPrefix(n.Ref, keptMark) {
+		return t.openKept(ctx, n)
+	}
 	var content files.Content
 	err := t.disk(func(d *disktree.Tree) (err error) {
 		content, err = d.Open(ctx, n)
@@ -137,8 +143,15 @@ func (t *tree) Open(ctx context.Context, n files.Node) (files.Content, error) {
 // Load implements [files.Tree].
 func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) {
 	out := make([][]byte, len(nodes))
-	err := t.disk(func(d *disktree.Tree) (err error) {
-		out, err = d.Load(ctx, nodes...)
+	others, at, err := t.loadKept(ctx, nodes, out)
+	if err != nil || len(others) == 0 {
+		return out, err
+	}
+	err = t.disk(func(d *disktree.Tree) error {
+		loaded, err := d.Load(ctx, others...)
+		for i, data := range loaded {
+			out[at[i]] = data
+		}
 		return err
 	})
 	return out, err
@@ -172,18 +185,4 @@ func (d rooted) Close() error { return errors.Join(d.Dir.Close(), d.root.Close()
 // Whiteouts implements [files.Own].
 func (t *tree) Whiteouts(ctx context.Context) ([]string, error) {
 	return t.store.index.Space(t.space).Whiteouts(ctx)
-}
-
-// Revisions implements [files.Own].
-func (t *tree) Revisions(ctx context.Context, p fsops.Path, after string, limit int) ([]files.Node, bool, error) {
-	return t.store.index.Space(t.space).Revisions(ctx, p, after, limit)
-}
-
-// Revision implements [files.Own].
-func (t *tree) Revision(ctx context.Context, p fsops.Path, revision string) (files.Node, error) {
-	nodes, err := t.Get(ctx, p)
-	if err != nil || nodes[0].Revision == revision {
-		return nodes[0], err
-	}
-	return t.store.index.Space(t.space).Revision(ctx, p, revision)
 }

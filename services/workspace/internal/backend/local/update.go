@@ -60,6 +60,7 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	}
 	done, begun, err := s.carryOut(ctx, in)
 	if err == nil {
+		p.discardUnused()
 		return done, nil
 	}
 	if begun || s.abandon(ctx, in) != nil {
@@ -103,7 +104,7 @@ func run(ctx context.Context, p *plan, f func(context.Context, files.Tx) ([]byte
 // onDiskToo says whether an intent changes the disk, and not only what the index knows.
 func (in intent) onDiskToo() bool {
 	for _, st := range in.Steps {
-		if st.Op <= opRemove {
+		if st.Op.onDisk() {
 			return true
 		}
 	}
@@ -133,11 +134,20 @@ func (s *Store) carryOut(ctx context.Context, in intent) (done files.Updated, be
 			return files.Updated{}, false, err
 		}
 		defer root.Close()
+		a := s.newApplier(root)
 		for i, st := range in.Steps {
-			if signatures[i], err = s.apply(root, st); err != nil {
+			if err = a.apply(st); err != nil {
 				return files.Updated{}, begun, fmt.Errorf("step %d of intent %d: %w", i, in.ID, err)
 			}
 			begun = true
+		}
+		if err := a.sync(); err != nil {
+			return files.Updated{}, begun, err
+		}
+		for i, st := range in.Steps {
+			if signatures[i], err = a.signature(st); err != nil {
+				return files.Updated{}, begun, err
+			}
 		}
 	}
 	done, err = s.index.Update(ctx, in.Space, in.Effect, func(ctx context.Context, tx files.Tx) ([]byte, error) {
@@ -174,12 +184,19 @@ func record(ctx context.Context, index sqlstore.IndexTx, st step, signature stri
 		return index.ClearWhiteout(ctx, st.Path)
 	case opRemove:
 		return index.Unrecord(ctx, st.Path)
-	case opRename:
-		if err := index.Unrecord(ctx, st.From); err != nil {
-			return err
-		}
+	case opNotice:
+		return index.Notice(ctx, st.Node, detail{Signature: st.Node.Ref, Hash: st.Hash, Path: st.Path.String()}.encode(), st.Content)
+	case opNothing:
+		return nil
 	}
-	return index.Record(ctx, st.Node, detail{Signature: signature, Hash: st.Hash}.encode())
+	d := detail{Signature: signature, Hash: st.Hash, Path: st.Node.Path.String()}.encode()
+	switch st.Op {
+	case opAppend:
+		return index.Extend(ctx, st.Node, d)
+	case opRename:
+		return index.Move(ctx, st.From, st.Node, d)
+	}
+	return index.Record(ctx, st.Node, d)
 }
 
 // recover carries out the intents that were left, those of one space or, with "", all. It is safe to repeat.

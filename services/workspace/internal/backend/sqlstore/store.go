@@ -236,12 +236,23 @@ func (s *Store) Forget(ctx context.Context, space files.Space) (int64, error) {
 		return 0, err
 	}
 	var gone int64
+	var contents []int64
 	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
 		var id int64
-		gone = 0
+		gone, contents = 0, nil
 		err := q.Query(ctx, `SELECT id, files FROM spaces WHERE name = ?1`, func(row Row) error { return row.Scan(&id, &gone) }, string(space))
 		if err != nil || id == 0 {
 			return err
+		}
+		if s.dropped != nil {
+			if err := q.Query(ctx, `SELECT DISTINCT content_id FROM revisions WHERE space_id = ?1`, func(row Row) error {
+				var content int64
+				err := row.Scan(&content)
+				contents = append(contents, content)
+				return err
+			}, id); err != nil {
+				return err
+			}
 		}
 		for _, statement := range []string{
 			`DELETE FROM chunks WHERE content_id IN (SELECT id FROM contents WHERE space_id = ?1)`,
@@ -256,6 +267,9 @@ func (s *Store) Forget(ctx context.Context, space files.Space) (int64, error) {
 	})
 	if err != nil {
 		return 0, s.fault(ctx, err)
+	}
+	if len(contents) > 0 {
+		s.dropped(contents)
 	}
 	s.changed(space)
 	return gone, nil
