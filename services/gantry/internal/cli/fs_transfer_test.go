@@ -392,15 +392,28 @@ func TestWorkspacesAreTakenOver(t *testing.T) {
 	writeLocal(t, old, "ana/MEMORY.md", "ana likes tea\n")
 	writeLocal(t, old, "ana/agents/store/sessions/s1.log.jsonl", `{"type":"message","id":"m1","role":"USER","content":"Where is the tea?"}`+"\n"+`{"type":"message","id":"m2","role":"ASSISTANT","content":"In the \u001b[31mkitchen."}`+"\n")
 	writeLocal(t, old, "junk", "x")
-	golden(t, "dry run", f.ok("", "import", "--agentscope="+old, "--dry-run"), "left out: junk: it belongs to no user\nwould import 1 file and 1 thread; 0 and 0 are there already; 1 left out\n")
-	golden(t, "import", f.ok("", "import", "--agentscope="+old), "left out: junk: it belongs to no user\nimported 1 file and 1 thread; 0 and 0 are there already; 1 left out\n")
-	golden(t, "again, as JSON", f.ok("", "import", "--json", "--agentscope="+old), `{"left_out":["junk: it belongs to no user"],"left_out_count":"1","unchanged_files":"1","unchanged_threads":"1"}`+"\n")
+	writeLocal(t, old, "ana/memory/2026-03-01.md", "- read before\n")
+	writeLocal(t, old, "ana/memory/2026-03-09.md", "- not yet\n")
+	writeLocal(t, old, "ana/memory/.consolidation_state", "2026-03-05T00:00:00Z")
+	for name, day := range map[string]int{"2026-03-01.md": 1, "2026-03-09.md": 9} {
+		at := time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC)
+		if err := os.Chtimes(filepath.Join(old, "ana", "memory", name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "dry run", f.ok("", "import", "--agentscope="+old, "--dry-run"), "left out: junk: it belongs to no user\nwould import 4 files and 1 thread; 0 and 0 are there already; 1 left out\n")
+	golden(t, "import", f.ok("", "import", "--agentscope="+old), "left out: junk: it belongs to no user\nimported 4 files and 1 thread; 0 and 0 are there already; 1 left out\n")
+	golden(t, "again, as JSON", f.ok("", "import", "--json", "--agentscope="+old), `{"left_out":["junk: it belongs to no user"],"left_out_count":"1","unchanged_files":"4","unchanged_threads":"1"}`+"\n")
 	if got := f.ok("", "cat", "MEMORY.md"); got != "ana likes tea\n" {
 		t.Errorf("the bucket has %q", got)
 	}
 	who := []string{"--addr=" + f.addr, "--agent=store", "--user=ana", "--session=s1"}
 	if code, out, errs := run(t, "", append([]string{"thread", "show"}, who...)...); code != ExitOK || out != "2 user: Where is the tea?\n3 assistant: In the \\x1b[31mkitchen.\n" {
 		t.Errorf("the conversation: code %d, %s%s", code, out, errs)
+	}
+	// What was consolidated there is not consolidated again here.
+	if code, out, errs := run(t, "", append([]string{"memory", "status"}, who[:3]...)...); code != ExitOK || !strings.Contains(out, `"pending_bytes":"10","pending_ledgers":1`) {
+		t.Errorf("the watermark: code %d, %s%s", code, out, errs)
 	}
 	// It goes on like any other.
 	if code, out, errs := run(t, "", append([]string{"call", `Say "hello"`}, who...)...); code != ExitOK {
