@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/config"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
@@ -20,8 +21,11 @@ const DefaultAddress = "127.0.0.1:7402"
 // Config holds the settings of the workspace service.
 type Config struct {
 	Data       string            `name:"data" help:"Directory of the service's own data: buckets, database, journal." default:"./.gantry/workspace/.gantry-runtime"`
-	Backend    string            `name:"backend" help:"Where buckets are kept: local (plain files), sqlite, postgres." enum:"local,sqlite,postgres" default:"local"`
+	Backend    string            `name:"backend" help:"Where buckets are kept: local (plain files), sqlite, postgres, redis, object." enum:"local,sqlite,postgres,redis,object" default:"local"`
 	Postgres   config.Secret     `name:"postgres-dsn" help:"DSN of the PostgreSQL that keeps the buckets."`
+	Redis      config.Secret     `name:"redis-url" help:"URL of the Redis that keeps the buckets: redis://[user:password@]host:port[/database]."`
+	Object     string            `name:"object-url" help:"URL of the bucket of an object store that keeps the buckets: s3://NAME?region=REGION, gs://NAME, azblob://CONTAINER. Credentials come from the environment."`
+	CacheBytes int64             `name:"cache-bytes" help:"Memory for recently read contents of the backends redis and object, and as much again for their listings." default:"268435456"`
 	Workspace  string            `name:"workspace" help:"Workspace directory of the default agent. Blank: ./.gantry/workspace." default:"./.gantry/workspace"`
 	Workspaces string            `name:"workspaces" help:"Directory whose subdirectories are the workspaces of the agents of their names."`
 	Agents     map[string]string `name:"agent" help:"Further workspaces, as agent=directory." mapsep:","`
@@ -35,6 +39,9 @@ type Config struct {
 	HistoryAge     time.Duration `name:"history-age" help:"How long a revision is kept after it was replaced or deleted. 0: no limit." default:"720h"`
 	HistoryMaxFile int64         `name:"history-max-file-bytes" help:"Size up to which a file's previous revisions are kept. 0: no limit." default:"16777216"`
 }
+
+// minCacheBytes is the least memory with which the backends redis and object can work.
+const minCacheBytes = 1 << 20
 
 // maxHistoryCount bounds history-count: each write counts what is kept of its file.
 const maxHistoryCount = 1000
@@ -51,7 +58,7 @@ const defaultWorkspace = "./.gantry/workspace"
 func DefaultConfig() Config {
 	kept := files.DefaultHistory()
 	return Config{
-		Data: "./.gantry/workspace/.gantry-runtime", Backend: BackendLocal, Workspace: defaultWorkspace, MaxBytes: 10 << 30, MaxFiles: 200_000, MaxFile: 2 << 30,
+		Data: "./.gantry/workspace/.gantry-runtime", Backend: BackendLocal, Workspace: defaultWorkspace, MaxBytes: 10 << 30, MaxFiles: 200_000, MaxFile: 2 << 30, CacheBytes: manifest.DefaultCacheBytes,
 		HistoryCount: kept.Count, HistoryAge: kept.Age, HistoryMaxFile: kept.MaxFileBytes,
 	}
 }
@@ -68,6 +75,15 @@ func (c Config) Validate() error {
 	errs = append(errs, c.validateRoutes()...)
 	if c.uses(BackendPostgres) && c.Postgres.Reveal() == "" {
 		errs = append(errs, errors.New("workspace: backend postgres needs postgres-dsn"))
+	}
+	if c.uses(BackendRedis) && c.Redis.Reveal() == "" {
+		errs = append(errs, errors.New("workspace: backend redis needs redis-url, as in redis://localhost:6379/0"))
+	}
+	if c.uses(BackendObject) && c.Object == "" {
+		errs = append(errs, errors.New("workspace: backend object needs object-url, as in s3://NAME?region=eu-central-1, gs://NAME or azblob://CONTAINER"))
+	}
+	if c.CacheBytes < minCacheBytes {
+		errs = append(errs, fmt.Errorf("workspace: cache-bytes is %d; it must be %d at least", c.CacheBytes, minCacheBytes))
 	}
 	if c.MaxBytes < 0 || c.MaxFiles < 0 || c.MaxFile < 0 {
 		errs = append(errs, errors.New("workspace: a quota is negative; 0 means no limit"))

@@ -46,7 +46,10 @@ func TestSettings(t *testing.T) {
 func TestConfigRefuses(t *testing.T) {
 	for want, change := range map[string]func(*workspace.Config){
 		"data names no directory":     func(c *workspace.Config) { c.Data = "" },
-		"not one of local, postgres":  func(c *workspace.Config) { c.Backend = "paper" },
+		"not one of local, object":    func(c *workspace.Config) { c.Backend = "paper" },
+		"needs redis-url":             func(c *workspace.Config) { c.Backend = workspace.BackendRedis },
+		"needs object-url":            func(c *workspace.Config) { c.Backend = workspace.BackendObject },
+		"cache-bytes is 5; it must":   func(c *workspace.Config) { c.CacheBytes = 5 },
 		"needs postgres-dsn":          func(c *workspace.Config) { c.Backend = workspace.BackendPostgres },
 		"quota is negative":           func(c *workspace.Config) { c.MaxFiles = -1 },
 		"names the root":              func(c *workspace.Config) { c.Routes = map[string]string{"/": "sqlite"} },

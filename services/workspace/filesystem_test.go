@@ -19,7 +19,7 @@ import (
 var profile = fstest.Profile{Layers: true, History: true, ChangeSets: true, Watch: true, Effects: true, ArbitraryNames: true}
 
 func TestFilesystem(t *testing.T) {
-	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite, workspace.BackendPostgres} {
+	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite, workspace.BackendPostgres, workspace.BackendRedis, workspace.BackendObject} {
 		t.Run(backend, func(t *testing.T) {
 			conn := connect(t, backend)
 			fstest.Run(testkit.Wrap(t), func(testkit.T) fstest.Target {

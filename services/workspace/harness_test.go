@@ -30,8 +30,13 @@ func settings(tb testing.TB, backend string) workspace.Config {
 	cfg.Backend = backend
 	cfg.Workspace = filepath.Join(tb.TempDir(), "workspace")
 	cfg.Data = filepath.Join(cfg.Workspace, ".gantry-runtime")
-	if backend == workspace.BackendPostgres {
+	switch backend {
+	case workspace.BackendPostgres:
 		cfg.Postgres = config.Secret(testkit.Postgres(tb))
+	case workspace.BackendRedis:
+		cfg.Redis = config.Secret(testkit.Redis(tb))
+	case workspace.BackendObject:
+		cfg.Object = "mem://"
 	}
 	return cfg
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/composite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
@@ -49,8 +48,8 @@ func (c Config) validateRoutes() []error {
 }
 
 // openStore opens the backend, and those that are routed to. Mounts are for the backend alone: what is routed elsewhere is in no directory of people's.
-func openStore(ctx context.Context, cfg Config, mounts map[files.Space]string, now func() time.Time) (files.Store, error) {
-	first, err := backends[cfg.Backend](ctx, cfg, mounts, now)
+func openStore(ctx context.Context, cfg Config, mounts map[files.Space]string, deps Deps) (files.Store, error) {
+	first, err := backends[cfg.Backend](ctx, cfg, mounts, deps)
 	if err != nil {
 		return nil, fmt.Errorf("open the %s store: %w", cfg.Backend, err)
 	}
@@ -71,7 +70,7 @@ func openStore(ctx context.Context, cfg Config, mounts map[files.Space]string, n
 		if open[backend] {
 			continue
 		}
-		store, err := backends[backend](ctx, cfg, nil, now)
+		store, err := backends[backend](ctx, cfg, nil, deps)
 		if err != nil {
 			return nil, closeAll(fmt.Errorf("open the %s store of the route %q: %w", backend, prefix, err))
 		}

@@ -64,8 +64,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	layout := templates.Config{Workspace: workspace, Root: root, Agents: agents}
 	s := &Service{importDirs: importDirs}
-	if s.store, err = openStore(ctx, cfg, mounts(layout), deps.Clock); err != nil {
+	if s.store, err = openStore(ctx, cfg, mounts(layout), deps); err != nil {
 		return nil, err
+	}
+	if cfg.uses(BackendRedis) || cfg.uses(BackendObject) {
+		deps.Logger.InfoContext(ctx, "files are kept on a store that takes files only: the journal stays in a database, and so do the tasks of the task service", "files", cfg.Backend, "journal", cfg.Data)
 	}
 	if s.journal, err = journalsqlite.Open(ctx, journalsqlite.Config{Path: filepath.Join(cfg.Data, "journal.db"), Now: deps.Clock, Log: deps.Logger}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the journal: %w", err), s.store.Close())

@@ -20,7 +20,7 @@ import (
 )
 
 func TestWorkspace(t *testing.T) {
-	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite, workspace.BackendPostgres} {
+	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite, workspace.BackendPostgres, workspace.BackendRedis, workspace.BackendObject} {
 		t.Run(backend, func(t *testing.T) {
 			conn := connect(t, backend)
 			workspacetest.Run(testkit.Wrap(t), func(testkit.T) grpc.ClientConnInterface { return conn })
