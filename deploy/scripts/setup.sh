@@ -15,6 +15,7 @@ required() { [[ ",${GANTRY_TEST_REQUIRE:-}," == *",$1,"* || ",${GANTRY_TEST_REQU
 # need : package : what shows that it is there (a program, or a path) : what is tested with it
 wanted=(
 	"postgres:postgresql:/usr/lib/postgresql/*/bin/postgres:the postgres backends"
+	"redis:redis-server:redis-server:the redis backend"
 	"ripgrep:ripgrep:rg:searches by commands in the sandbox"
 	"patch:patch:patch:the diffs that memory shows"
 	"docker:docker.io:dockerd:container tests"
