@@ -11,16 +11,17 @@ import (
 // It is not safe for concurrent use.
 type lineFilter struct {
 	prog     *syntax.Prog
-	anchored bool           // matches begin at the start of a line only
-	next     []int32        // by state and byte
-	states   []filterState  // by number
-	known    map[string]int // numbers of states
-	onto     []uint32       // work space: the instructions reached
+	anchored bool // matches begin at the start of a line only
+	start    *filterState
+	known    map[string]*filterState
+	onto     []uint32 // work space: the instructions reached
 	marks    []bool
 }
 
 // filterState is where the automaton may be, before the byte to come.
 type filterState struct {
+	next  [256]*filterState // by the byte to come; nil: not computed yet, or the line may match
+	maybe [256]bool         // the line may match
 	insts []uint32
 	prev  lineFilterPrev
 }
@@ -34,58 +35,46 @@ const (
 	prevOther
 )
 
-const (
-	filterUnknown = 0 // not computed yet
-	filterMaybe   = 1 // the line may match
-	filterStart   = 2
-	// maxFilterStates bounds the memory of one automaton to 2 MiB. Beyond it every line may match.
-	maxFilterStates = 2048
-)
+// maxFilterStates bounds the memory of one automaton to 3 MiB. Beyond it every line may match.
+const maxFilterStates = 1024
 
 func newLineFilter(prog *syntax.Prog) *lineFilter {
-	f := &lineFilter{prog: prog, known: map[string]int{}, marks: make([]bool, len(prog.Inst))}
+	f := &lineFilter{prog: prog, known: map[string]*filterState{}, marks: make([]bool, len(prog.Inst))}
 	f.anchored = prog.StartCond()&(syntax.EmptyBeginLine|syntax.EmptyBeginText) != 0
-	f.states = make([]filterState, filterStart)
-	f.next = make([]int32, filterStart*256)
-	f.number(filterState{prev: prevBegin})
+	f.start = f.state(nil, prevBegin)
 	return f
 }
 
 // index returns a place in the first line at or after from, which is where a line begins, that may match; -1 for none.
 func (f *lineFilter) index(data []byte, from int) int {
-	state := int32(filterStart)
-	next := f.next
+	state := f.start
 	for i := from; i < len(data); i++ {
-		to := next[int(state)<<8|int(data[i])]
-		if to >= filterStart {
-			state = to
-			continue
+		next := state.next[data[i]]
+		if next == nil {
+			if next = f.step(state, data[i]); next == nil {
+				return i
+			}
 		}
-		if to == filterUnknown {
-			to = f.step(state, data[i])
-			next = f.next
-		}
-		if to == filterMaybe {
-			return i
-		}
-		state = to
+		state = next
 	}
-	if len(data) > from && data[len(data)-1] != '\n' && f.step(state, '\n') == filterMaybe {
+	if len(data) > from && data[len(data)-1] != '\n' && f.step(state, '\n') == nil {
 		return len(data) - 1
 	}
 	return -1
 }
 
-// step computes where a byte leads.
-func (f *lineFilter) step(state int32, c byte) int32 {
-	to := f.compute(f.states[state], c)
-	f.next[int(state)<<8|int(c)] = to
-	return to
+// step computes where a byte leads; nil when the line may match.
+func (f *lineFilter) step(state *filterState, c byte) *filterState {
+	if state.next[c] == nil && !state.maybe[c] {
+		state.next[c] = f.compute(state, c)
+		state.maybe[c] = state.next[c] == nil
+	}
+	return state.next[c]
 }
 
-func (f *lineFilter) compute(from filterState, c byte) int32 {
+func (f *lineFilter) compute(from *filterState, c byte) *filterState {
 	if c >= 0x80 {
-		return filterMaybe
+		return nil
 	}
 	word := syntax.IsWordChar(rune(c))
 	flags := syntax.EmptyNoWordBoundary
@@ -96,56 +85,53 @@ func (f *lineFilter) compute(from filterState, c byte) int32 {
 		flags |= syntax.EmptyBeginLine | syntax.EmptyBeginText
 	}
 	if c == '\r' && f.reach(from, flags|syntax.EmptyEndLine|syntax.EmptyEndText) {
-		return filterMaybe // it may be the end of the line
+		return nil // it may be the end of the line
 	}
 	if c == '\n' {
 		flags |= syntax.EmptyEndLine | syntax.EmptyEndText
 	}
 	if f.reach(from, flags) {
-		return filterMaybe
+		return nil
 	}
 	if c == '\n' {
-		return filterStart
+		return f.start
 	}
-	next := filterState{prev: prevOther}
-	if word {
-		next.prev = prevWord
-	}
+	var insts []uint32
 	for _, pc := range f.onto {
 		if inst := &f.prog.Inst[pc]; takesRune(inst.Op) && inst.MatchRune(rune(c)) {
-			next.insts = append(next.insts, inst.Out)
+			insts = append(insts, inst.Out)
 		}
 	}
-	slices.Sort(next.insts)
-	next.insts = slices.Compact(next.insts)
-	return f.number(next)
+	slices.Sort(insts)
+	if word {
+		return f.state(slices.Compact(insts), prevWord)
+	}
+	return f.state(slices.Compact(insts), prevOther)
 }
 
 func takesRune(op syntax.InstOp) bool {
 	return op == syntax.InstRune || op == syntax.InstRune1 || op == syntax.InstRuneAny || op == syntax.InstRuneAnyNotNL
 }
 
-// number returns the number of a state; filterMaybe when there are too many.
-func (f *lineFilter) number(s filterState) int32 {
-	key := []byte{byte(s.prev)}
-	for _, pc := range s.insts {
+// state returns the state of these instructions; nil when there are too many states.
+func (f *lineFilter) state(insts []uint32, prev lineFilterPrev) *filterState {
+	key := []byte{byte(prev)}
+	for _, pc := range insts {
 		key = binary.AppendUvarint(key, uint64(pc))
 	}
-	if n, ok := f.known[string(key)]; ok {
-		return int32(n)
+	if s, ok := f.known[string(key)]; ok {
+		return s
 	}
-	n := len(f.states)
-	if n >= maxFilterStates {
-		return filterMaybe
+	if len(f.known) >= maxFilterStates {
+		return nil
 	}
-	f.known[string(key)] = n
-	f.states = append(f.states, s)
-	f.next = append(f.next, make([]int32, 256)...)
-	return int32(n)
+	s := &filterState{insts: insts, prev: prev}
+	f.known[string(key)] = s
+	return s
 }
 
 // reach collects the instructions that a state stands at, given what surrounds the place; true when a match is among them.
-func (f *lineFilter) reach(from filterState, flags syntax.EmptyOp) bool {
+func (f *lineFilter) reach(from *filterState, flags syntax.EmptyOp) bool {
 	for _, pc := range f.onto {
 		f.marks[pc] = false
 	}

@@ -43,8 +43,8 @@ func rarity(c byte) int {
 	return len(common) + 4
 }
 
-// worthIt is the least worth of a text that is looked for before an expression: below it, too many lines hold it.
-const worthIt = 40
+// worthIt is the least worth of a text that is looked for before an expression: below it, nearly every line holds it.
+const worthIt = 20
 
 // newFinder makes a finder of the set of needs that is worth most; nil when none is.
 func newFinder(needs Needs, worth int, fold, composed bool) *finder {
@@ -112,8 +112,15 @@ func newWanted(text []byte, fold bool) wanted {
 		}
 	}
 	w.at2 = w.at1
+	// Neighbours tend to come together, so that the second says little beside the first.
+	second := func(i int) int {
+		if i == w.at1+1 || i == w.at1-1 {
+			return rarity(text[i]) - 10
+		}
+		return rarity(text[i])
+	}
 	for i := range text {
-		if i != w.at1 && (w.at2 == w.at1 || rarity(text[i]) > rarity(text[w.at2])) {
+		if i != w.at1 && (w.at2 == w.at1 || second(i) > second(w.at2)) {
 			w.at2 = i
 		}
 	}
@@ -133,16 +140,65 @@ func eightOf(c byte, fold bool) (eight, mask uint64) {
 	return uint64(c) * lowBits, mask
 }
 
+const (
+	// finderStep is how many places are looked at together.
+	finderStep = 32
+	// finderTurn is how far one text is looked for before the next one is.
+	finderTurn = 16 * finderStep
+)
+
 // index returns the first place at or after from where one of the texts stands, or -1.
 func (f *finder) index(data []byte, from int) int {
-	if len(f.texts) == 1 {
-		return f.indexOne(data, from)
+	i, limit := from, len(data)-f.reach-finderStep
+	for i <= limit {
+		end := limit + 1
+		if len(f.texts) > 1 {
+			end = min(end, i+finderTurn)
+		}
+		near := end
+		for t := range f.texts {
+			near = f.texts[t].near(data, i, near)
+		}
+		if near == end {
+			i += (end - i + finderStep - 1) / finderStep * finderStep
+			continue
+		}
+		if at := f.among(data, near); at >= 0 {
+			return at
+		}
+		i = near + finderStep
 	}
-	i := from
-	for ; i+f.reach+8 <= len(data); i += 8 {
+	return f.slowly(data, i)
+}
+
+// near returns the first of the places i, i+32, … before end that has, among the 32 places from there on, one where both bytes may stand; end for none.
+func (w *wanted) near(data []byte, i, end int) int {
+	for ; i < end; i += finderStep {
+		p, q := data[i+w.at1:i+w.at1+finderStep], data[i+w.at2:i+w.at2+finderStep]
+		a := ((binary.LittleEndian.Uint64(p) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q) | w.mask2) ^ w.byte2)
+		b := ((binary.LittleEndian.Uint64(p[8:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[8:]) | w.mask2) ^ w.byte2)
+		c := ((binary.LittleEndian.Uint64(p[16:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[16:]) | w.mask2) ^ w.byte2)
+		d := ((binary.LittleEndian.Uint64(p[24:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[24:]) | w.mask2) ^ w.byte2)
+		if ((a-lowBits)&^a|(b-lowBits)&^b|(c-lowBits)&^c|(d-lowBits)&^d)&highBits != 0 {
+			return i
+		}
+	}
+	return end
+}
+
+// in marks the places among the first eight where both bytes may stand. The first mark is always right, later ones may be wrong.
+func (w *wanted) in(p, q []byte) uint64 {
+	x := ((binary.LittleEndian.Uint64(p) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q) | w.mask2) ^ w.byte2)
+	return (x - lowBits) &^ x & highBits
+}
+
+// among returns the first of the 32 places from i on where a text stands, or -1.
+func (f *finder) among(data []byte, i int) int {
+	for end := i + finderStep; i < end; i += 8 {
 		var found uint64
 		for t := range f.texts {
-			found |= f.texts[t].in(data, i)
+			w := &f.texts[t]
+			found |= w.in(data[i+w.at1:], data[i+w.at2:])
 		}
 		for ; found != 0; found &= found - 1 {
 			if at := i + bits.TrailingZeros64(found)/8; f.stands(data, at) {
@@ -150,39 +206,7 @@ func (f *finder) index(data []byte, from int) int {
 			}
 		}
 	}
-	return f.slowly(data, i)
-}
-
-// in marks the places among the eight from i on where both bytes may stand. The first mark is always right, later ones may be wrong.
-func (w *wanted) in(data []byte, i int) uint64 {
-	x := binary.LittleEndian.Uint64(data[i+w.at1:]) | w.mask1
-	y := binary.LittleEndian.Uint64(data[i+w.at2:]) | w.mask2
-	differ := (x ^ w.byte1) | (y ^ w.byte2)
-	return (differ - lowBits) &^ differ & highBits
-}
-
-// indexOne is index for one text, with 32 places at once.
-func (f *finder) indexOne(data []byte, from int) int {
-	w := f.texts[0]
-	i := from
-	for ; i+f.reach+32 <= len(data); i += 32 {
-		p, q := data[i+w.at1:i+w.at1+32], data[i+w.at2:i+w.at2+32]
-		a := ((binary.LittleEndian.Uint64(p) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q) | w.mask2) ^ w.byte2)
-		b := ((binary.LittleEndian.Uint64(p[8:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[8:]) | w.mask2) ^ w.byte2)
-		c := ((binary.LittleEndian.Uint64(p[16:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[16:]) | w.mask2) ^ w.byte2)
-		d := ((binary.LittleEndian.Uint64(p[24:]) | w.mask1) ^ w.byte1) | ((binary.LittleEndian.Uint64(q[24:]) | w.mask2) ^ w.byte2)
-		if ((a-lowBits)&^a|(b-lowBits)&^b|(c-lowBits)&^c|(d-lowBits)&^d)&highBits == 0 {
-			continue
-		}
-		for at := i; at < i+32; at += 8 {
-			for found := w.in(data, at); found != 0; found &= found - 1 {
-				if at := at + bits.TrailingZeros64(found)/8; f.stands(data, at) {
-					return at
-				}
-			}
-		}
-	}
-	return f.slowly(data, i)
+	return -1
 }
 
 // slowly is index for the last few bytes.

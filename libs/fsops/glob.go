@@ -64,6 +64,23 @@ func (g *Glob) Match(p Path) bool {
 	return false
 }
 
+// MayMatchName says whether a path whose last name is this can match. False is certain, and cheaper to know than what [Glob.Match] says.
+func (g *Glob) MayMatchName(name string) bool {
+	for _, pattern := range g.alternatives {
+		switch last := pattern[len(pattern)-1]; {
+		case last == "**":
+			return true
+		case last[0] == '*' && !strings.ContainsAny(last[1:], `*?[\{`):
+			if strings.HasSuffix(name, last[1:]) {
+				return true
+			}
+		case matchName(last, norm.NFC.String(name)):
+			return true
+		}
+	}
+	return false
+}
+
 // MayMatchBelow says whether a path below the directory can match. False is certain: the directory need not be looked at.
 func (g *Glob) MayMatchBelow(dir Path) bool {
 	if dir.IsRoot() {

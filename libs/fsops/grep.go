@@ -172,9 +172,6 @@ func (g *Grep) SearchBytes(data []byte, hit func(Hit) error) (FileResult, error)
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	s := g.begin(hit)
 	defer s.end()
-	if s.candidate(data, 0) < 0 {
-		return FileResult{}, nil
-	}
 	s.last = true
 	err := s.block(data)
 	if err == nil {

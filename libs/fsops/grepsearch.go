@@ -133,31 +133,36 @@ func (s *search) run(ctx context.Context, content io.Reader) error {
 func (s *search) block(block []byte) error {
 	if s.pieces && len(block) > 0 {
 		end := lineEnd(block, 0)
-		if err := s.match(block[:end], true); err != nil {
+		if err := s.rest(block[:end]); err != nil {
 			return err
 		}
 		s.pieces, s.hitLong, s.base = false, false, 0
 		s.line++
 		block = block[min(end+1, len(block)):]
 	}
-	pos := 0 // start of the first line that was not dealt with
-	for pos < len(block) {
-		at := s.candidate(block, pos)
+	pos := 0 // start of the first line that was not dealt with; those up to from hold no match
+	for from := 0; ; {
+		at := s.candidate(block, from)
 		if at < 0 {
-			break
+			return s.pass(block[pos:], true)
 		}
-		start := pos + bytes.LastIndexByte(block[pos:at], '\n') + 1
+		start := from + bytes.LastIndexByte(block[from:at], '\n') + 1
+		end := lineEnd(block, start)
+		from = min(end+1, len(block))
+		line := bytes.TrimSuffix(block[start:end], []byte{'\r'})
+		first, last, ok := s.first(line)
+		if !ok {
+			continue
+		}
 		if err := s.pass(block[pos:start], false); err != nil {
 			return err
 		}
-		end := lineEnd(block, start)
-		if err := s.match(block[start:end], false); err != nil {
+		if err := s.found(line, first, last); err != nil {
 			return err
 		}
 		s.line++
-		pos = min(end+1, len(block))
+		pos = from
 	}
-	return s.pass(block[min(pos, len(block)):], true)
 }
 
 // pass goes over lines that hold no match; rest says that no match follows in the block.
@@ -233,20 +238,32 @@ func (s *search) first(line []byte) (start, end int, ok bool) {
 	return s.grep.first(line)
 }
 
-// match looks at one line. In the last piece of an over-long line, text and context come from that piece.
-func (s *search) match(line []byte, piece bool) error {
-	line = bytes.TrimSuffix(line, []byte{'\r'})
-	start, end, ok := s.first(line)
-	if piece {
-		ok = ok && !s.hitLong
-		start, end = start+int(s.base), end+int(s.base)
-	}
+// found takes in a line that matches.
+func (s *search) found(line []byte, start, end int) error {
 	h := &Hit{Line: s.line, Column: int64(start) + 1, Length: int64(end - start), Before: slices.Clone(s.recent)}
-	if err := s.context(line); err != nil || !ok {
+	h.Text, h.TextTruncated = shown(line)
+	if err := s.context(line); err != nil {
 		return err
 	}
-	h.Text, h.TextTruncated = shown(line)
-	h.TextTruncated = h.TextTruncated || piece
+	if s.grep.request.After > 0 {
+		s.pending = append(s.pending, h)
+		return nil
+	}
+	return s.emit(h)
+}
+
+// rest looks at the last piece of an over-long line, from which text and context come.
+func (s *search) rest(line []byte) error {
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	start, end, ok := s.grep.first(line)
+	if !ok || s.hitLong {
+		return s.context(line)
+	}
+	h := &Hit{Line: s.line, Column: s.base + int64(start) + 1, Length: int64(end - start), Before: slices.Clone(s.recent), TextTruncated: true}
+	h.Text, _ = shown(line)
+	if err := s.context(line); err != nil {
+		return err
+	}
 	if s.grep.request.After > 0 {
 		s.pending = append(s.pending, h)
 		return nil

@@ -121,6 +121,9 @@ func (p Path) Under(dir Path) bool {
 
 // Rebase returns where p, which is from or lies below it, is after from was moved to to.
 func (p Path) Rebase(from, to Path) Path {
+	if from.IsRoot() && to.IsRoot() {
+		return p
+	}
 	names := strings.Split(p.raw, "/")
 	depth := 0
 	if !from.IsRoot() {

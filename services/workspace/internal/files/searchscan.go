@@ -158,6 +158,9 @@ func (c *scan) wants(dirs *openDirs, n *scanName) bool {
 	if g.Glob == nil && g.Allowed == nil && (g.Ignored || dirs.ignore.Empty()) {
 		return true
 	}
+	if g.Glob != nil && !g.Glob.MayMatchName(n.key) {
+		return false
+	}
 	p := dirs.path.Join(n.file.entry.Name)
 	return (g.Glob == nil || g.Glob.Match(p.Rebase(c.run.base, fsops.Path{}))) && (g.Allowed == nil || g.Allowed(p)) && (g.Ignored || !dirs.ignore.Ignored(p, false))
 }
