@@ -162,7 +162,7 @@ func (p *plan) Append(ctx context.Context, f files.File) (files.Node, error) {
 		return files.Node{}, err
 	}
 	h := sha256.New()
-	if old.hash != nil {
+	if len(old.hash) > 0 {
 		if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(old.hash); err != nil {
 			return files.Node{}, errDamaged("state of a hash")
 		}
