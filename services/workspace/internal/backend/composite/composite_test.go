@@ -5,16 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/composite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/local"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/postgres"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files/storetest"
 )
 
-func TestMain(m *testing.M) { testkit.LeakMain(m) }
+func TestMain(m *testing.M) {
+	// The client of S3 keeps connections for the next request; nothing closes them before their time.
+	testkit.LeakMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
 
 var history = files.DefaultHistory()
 
@@ -106,4 +113,23 @@ func TestStoreOverPostgres(t *testing.T) {
 			Default: named("postgres", openPostgres(t)), Others: []composite.Named{named("more", openPostgres(t))}, Routes: middle("more", "postgres"),
 		})
 	})
+}
+
+// An object store as default lets several updates of a space run at the same time and asks those that lose for another run.
+func TestStoreOverObjects(t *testing.T) {
+	for name, swap := range map[string]bool{"by default": false, "by route": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store {
+				objects, err := object.Open(t.Context(), object.Config{URL: "mem://", Config: manifest.Config{History: history}}, time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first, other := named("object", objects), named("postgres", openPostgres(t))
+				if swap {
+					first, other = other, first
+				}
+				return open(t, composite.Config{Default: first, Others: []composite.Named{other}, Routes: middle(other.Name, first.Name)})
+			})
+		})
+	}
 }

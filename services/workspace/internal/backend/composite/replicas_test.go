@@ -16,19 +16,37 @@ import (
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/composite"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/postgres"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
+// opener opens the same store each time, as another process does.
+type opener func() (files.Store, error)
+
+func onPostgres(t *testing.T) opener {
+	dsn := testkit.Postgres(t)
+	return func() (files.Store, error) {
+		return postgres.Open(t.Context(), postgres.Config{DSN: dsn, MaxConns: 4, History: history}, time.Now)
+	}
+}
+
+func onS3(t *testing.T) opener {
+	url := testkit.S3(t)
+	return func() (files.Store, error) {
+		return object.Open(t.Context(), object.Config{URL: url, Config: manifest.Config{History: history}}, time.Now)
+	}
+}
+
 // replicas are three processes over the same two shared stores.
-func replicas(t *testing.T, pairs ...string) []*composite.Store {
+func replicas(t *testing.T, first, second opener, pairs ...string) []*composite.Store {
 	t.Helper()
-	dsns := []string{testkit.Postgres(t), testkit.Postgres(t)}
 	var out []*composite.Store
 	for range 3 {
 		var stores []files.Store
-		for _, dsn := range dsns {
-			s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn, MaxConns: 4, History: history}, time.Now)
+		for _, o := range []opener{first, second} {
+			s, err := o()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +59,7 @@ func replicas(t *testing.T, pairs ...string) []*composite.Store {
 
 // Each of three replicas sees at once what the others wrote, moved and deleted, in either store, and a watcher of one sees all.
 func TestReplicasSeeEachOther(t *testing.T) {
-	all := replicas(t, "r", "second")
+	all := replicas(t, onPostgres(t), onPostgres(t), "r", "second")
 	space := user("ana")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -96,7 +114,14 @@ func TestReplicasSeeEachOther(t *testing.T) {
 
 // Writers at three replicas lose nothing and double nothing, with repeats under one effect at each, and never put a file above another one.
 func TestReplicasTogether(t *testing.T) {
-	all := replicas(t, "r", "second", "a/b", "second")
+	t.Run("postgres", func(t *testing.T) {
+		together(t, replicas(t, onPostgres(t), onPostgres(t), "r", "second", "a/b", "second"))
+	})
+	t.Run("s3 by default", func(t *testing.T) { together(t, replicas(t, onS3(t), onPostgres(t), "r", "second")) })
+	t.Run("s3 by route", func(t *testing.T) { together(t, replicas(t, onPostgres(t), onS3(t), "r", "second", "a/b", "second")) })
+}
+
+func together(t *testing.T, all []*composite.Store) {
 	space := user("ana")
 	const rounds = 12
 	var group sync.WaitGroup
