@@ -51,7 +51,7 @@ func (a *applier) apply(st step) (err error) {
 func (a *applier) sync() error {
 	for dir := range a.dirs {
 		f, err := a.root.Open(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		if isGone(err) {
 			continue // a later step, or somebody outside, has taken it away
 		}
 		if err == nil {
@@ -81,7 +81,7 @@ func (a *applier) signature(st step) (string, error) {
 		return "", nil
 	}
 	info, err := a.root.Stat(st.Path.String())
-	if errors.Is(err, fs.ErrNotExist) {
+	if isGone(err) {
 		return "", nil // a later step, or somebody outside, has taken it away
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *applier) append(st step) error {
 	}
 	defer in.Close()
 	out, err := a.root.OpenFile(st.Path.String(), os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if st.Moves && errors.Is(err, fs.ErrNotExist) {
+	if st.Moves && (isGone(err) || errors.Is(err, syscall.EISDIR)) {
 		return nil // a later step has moved it
 	}
 	if err != nil {
@@ -183,7 +183,7 @@ func (a *applier) append(st step) error {
 // rename moves a file, unless another one has its name by now: then it was moved before.
 func (a *applier) rename(st step) error {
 	info, err := a.root.Lstat(st.From.String())
-	if errors.Is(err, fs.ErrNotExist) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -203,25 +203,24 @@ func (a *applier) rename(st step) error {
 	return nil
 }
 
-// another says whether a name has another file than the one with that inode. A link counts as what it leads to: the node knew the file behind it.
+// another says whether a name has something else than the file with that inode. A link counts as what it leads to: the node knew the file behind it.
 func another(info fs.FileInfo, inode uint64) bool {
-	return inode != 0 && info.Mode().IsRegular() && disktree.Inode(info) != inode
+	return info.IsDir() || inode != 0 && info.Mode().IsRegular() && disktree.Inode(info) != inode
 }
+
+// isGone says whether an error is that nothing has the name: it has gone, or a file has come where its directory was.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 // remove removes a file, and the directories above that it leaves empty. Another file that has its name by now stays.
 func (a *applier) remove(st step) error {
 	info, err := a.root.Lstat(st.Path.String())
-	if errors.Is(err, fs.ErrNotExist) {
-		a.prune(st.Path.Parent())
+	if err == nil && another(info, st.Inode) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.root.Remove(st.Path.String())
 	}
-	if another(info, st.Inode) {
-		return nil
-	}
-	if err := a.root.Remove(st.Path.String()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !isGone(err) {
 		return err
 	}
 	a.prune(st.Path.Parent())
@@ -231,7 +230,11 @@ func (a *applier) remove(st step) error {
 // prune removes a directory that is empty, and those above.
 func (a *applier) prune(dir fsops.Path) {
 	for !dir.IsRoot() {
-		if err := a.root.Remove(dir.String()); err != nil {
+		above, err := a.root.Open(onDisk(dir.Parent()))
+		if err == nil {
+			err = errors.Join(unix.Unlinkat(int(above.Fd()), dir.Name(), unix.AT_REMOVEDIR), above.Close())
+		}
+		if err != nil && !isGone(err) {
 			break // not empty, or not ours to remove: it stays
 		}
 		dir = dir.Parent()

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
-	"github.com/gantry-agents/gantry/services/workspace/internal/disktree"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
@@ -57,16 +56,16 @@ func (a *applier) keep(st step) error {
 	}
 	name := st.Path.String()
 	info, err := a.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	regular := info.Mode().IsRegular()
-	if regular && st.KeepInode != 0 && disktree.Inode(info) != st.KeepInode {
+	if another(info, st.KeepInode) {
 		return nil
 	}
+	regular := info.Mode().IsRegular()
 	target := a.store.historyFile(st.Keep)
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 		return err

@@ -31,12 +31,13 @@ type plan struct {
 	written map[string]files.Node
 	made    map[string]*made
 	dirs    map[string]int
+	left    map[string]bool // directories below which it has taken something away
 }
 
 var _ files.Tx = (*plan)(nil)
 
 func (s *Store) newPlan(ctx context.Context, space files.Space) (*plan, error) {
-	p := &plan{tree: tree{store: s, space: space}, now: s.now().UTC().Truncate(time.Microsecond), written: map[string]files.Node{}, made: map[string]*made{}, dirs: map[string]int{}}
+	p := &plan{tree: tree{store: s, space: space}, now: s.now().UTC().Truncate(time.Microsecond), written: map[string]files.Node{}, made: map[string]*made{}, dirs: map[string]int{}, left: map[string]bool{}}
 	var err error
 	if p.usage, err = s.index.Usage(ctx, space); err != nil {
 		return nil, err

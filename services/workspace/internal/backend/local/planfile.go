@@ -109,8 +109,33 @@ func (p *plan) unset(path fsops.Path) {
 			p.dirs[dir.Key()]--
 		}
 	}
+	for _, dir := range path.Ancestors() {
+		p.left[dir.Key()] = true
+	}
 	p.written[path.Key()] = files.Node{}
 	delete(p.made, path.Key())
+}
+
+// holds says whether a file is below a directory of the disk, with what the update has done so far: it may have taken the last one away.
+func (p *plan) holds(ctx context.Context, dir fsops.Path) (bool, error) {
+	if !p.left[dir.Key()] || p.dirs[dir.Key()] > 0 {
+		return true, nil
+	}
+	for after := ""; ; {
+		page, err := p.tree.Below(ctx, dir, after, scanPage)
+		if err != nil {
+			return false, err
+		}
+		for _, n := range page.Nodes {
+			after = n.Path.Key()
+			if w, ok := p.written[after]; n.Kind == files.KindFile && (!ok || w.Exists()) {
+				return true, nil
+			}
+		}
+		if !page.More || len(page.Nodes) == 0 {
+			return false, nil
+		}
+	}
 }
 
 // takeBack undoes the step that wrote a file, but for the file that it found there, which is removed. False when the update did not write it.

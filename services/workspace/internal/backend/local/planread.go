@@ -29,6 +29,15 @@ func (p *plan) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 		if n, ok := p.written[path.Key()]; ok {
 			out[i] = n
 		}
+		if out[i].Kind == files.KindDir && !path.IsRoot() {
+			holds, err := p.holds(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			if !holds {
+				out[i] = files.Node{}
+			}
+		}
 		if !out[i].Exists() && p.makes(path) {
 			out[i] = files.Node{Path: path, Kind: files.KindDir, Mode: 0o755}
 		}
@@ -68,6 +77,15 @@ func (p *plan) list(ctx context.Context, dir fsops.Path, after string, limit int
 	for _, n := range page.Nodes {
 		if w, ok := p.written[n.Path.Key()]; ok {
 			n = w
+		}
+		if n.Kind == files.KindDir {
+			holds, err := p.holds(ctx, n.Path)
+			if err != nil {
+				return files.Page{}, err
+			}
+			if !holds {
+				continue
+			}
 		}
 		if n.Exists() {
 			all[n.Path.Key()] = n
