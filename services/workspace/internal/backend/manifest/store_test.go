@@ -5,6 +5,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest/manifesttest"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files/storetest"
 )
@@ -29,3 +30,9 @@ func TestStore(t *testing.T) {
 	storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store { return open(t, newMemory(), manifest.Config{}) })
 }
 
+func TestReplicas(t *testing.T) {
+	manifesttest.Run(testkit.Wrap(t), func(testkit.T) manifesttest.Replica {
+		m := newMemory()
+		return func(t testkit.T) files.Store { return open(t, m, manifest.Config{}) }
+	})
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest/manifesttest"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files/storetest"
@@ -41,6 +42,20 @@ func TestStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store { return open(t, object.Config{URL: url(t)}) })
+		})
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{
+		"s3":   func(t testing.TB) string { return testkit.S3(t) },
+		"file": func(t testing.TB) string { return "file://" + t.TempDir() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifesttest.Run(testkit.Wrap(t), func(t testkit.T) manifesttest.Replica {
+				at := url(t)
+				return func(t testkit.T) files.Store { return open(t, object.Config{URL: at}) }
+			})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest/manifesttest"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/redis"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files/storetest"
@@ -30,4 +31,11 @@ func open(t testing.TB, cfg redis.Config) *manifest.Store {
 
 func TestStore(t *testing.T) {
 	storetest.Run(testkit.Wrap(t), func(t testkit.T) files.Store { return open(t, redis.Config{URL: testkit.Redis(t)}) })
+}
+
+func TestReplicas(t *testing.T) {
+	manifesttest.Run(testkit.Wrap(t), func(t testkit.T) manifesttest.Replica {
+		url := testkit.Redis(t)
+		return func(t testkit.T) files.Store { return open(t, redis.Config{URL: url}) }
+	})
 }
