@@ -174,6 +174,31 @@ func TestAnImportEndsBeforeItsTime(t *testing.T) {
 	}
 }
 
+// A user's directory that has become a link by the time it is opened is not taken for the user's.
+func TestLinksInPlaceOfDirectoriesAreNotFollowed(t *testing.T) {
+	i, dir := newImporter(t)
+	write(t, dir, "ben/MEMORY.md", "ben's")
+	write(t, dir, "ben/agents/coder/sessions/s.log.jsonl", `{"role":"USER","content":"ben's"}`)
+	write(t, dir, "cy/MEMORY.md", "cy's")
+	err := errors.Join(os.Symlink("ben", filepath.Join(dir, "ana")), os.Symlink("../ben/agents", filepath.Join(dir, "cy", "agents")), os.Symlink("../ben", filepath.Join(dir, "cy", "memory")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := i.openRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	w := &work{Importer: i, req: Request{Directory: dir, Tenant: "default", Agent: "coder"}, root: root}
+	if _, err := w.open(t.Context(), identity.Bucket{Tenant: "default", Scope: identity.ScopeUser, Agent: "coder", User: "ana"}, "ana"); !errors.Is(err, errLink) {
+		t.Errorf("a link was opened: %v", err)
+	}
+	got, err := i.Import(t.Context(), w.req)
+	if err != nil || got.Files != 2 || got.Threads != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestFilesAreBounded(t *testing.T) {
 	i, dir := newImporter(t)
 	write(t, dir, "ana/MEMORY.md", strings.Repeat("x", 1<<20+1))

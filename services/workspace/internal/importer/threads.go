@@ -39,7 +39,11 @@ func (w *work) threads(ctx context.Context, o *owner) error {
 		return nil
 	}
 	dir := path.Join(agentsDir, o.agent, "sessions")
-	if info, err := o.root.Lstat(dir); err != nil || !info.IsDir() {
+	switch info, err := o.root.Lstat(dir); {
+	case err != nil:
+		return nil
+	case !info.IsDir():
+		w.report.leave(o.shown(dir), "no directory of logs")
 		return nil
 	}
 	entries, err := w.entriesOf(o, dir)
