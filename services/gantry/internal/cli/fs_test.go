@@ -320,3 +320,41 @@ func (f *files) raced(script func(name, text string) string, theirs string) {
 	f.t.Setenv("EDITOR", script("race", `sed -i s/one/mine/ "$1"
 printf `+theirs+` | `+asCLI+`=1 '`+self+`' fs put n.txt --addr=`+f.addr+` --agent=store --user=`+f.user+` >/dev/null`))
 }
+
+// TestVersionsComeBack changes a file, looks at what was and brings it back, a deleted one too.
+func TestVersionsComeBack(t *testing.T) {
+	f := newFiles(t)
+	f.ok("one\n", "put", "a.txt")
+	f.ok("two\n", "put", "a.txt")
+	f.ok("", "edit", "a.txt", "--old=two", "--new=three")
+	versions := func() (out []string) {
+		for line := range strings.Lines(f.ok("", "history", "a.txt")) {
+			out = append(out, strings.Fields(line)[0])
+		}
+		return out
+	}
+	all := versions()
+	if len(all) != 3 {
+		t.Fatalf("versions: %v", all)
+	}
+	golden(t, "diff with the one before", f.ok("", "diff", "a.txt"), "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-two\n+three\n")
+	if got := f.ok("", "cat", "a.txt", "--revision="+all[2]); got != "one\n" {
+		t.Errorf("the first version: %q", got)
+	}
+	if got := f.ok("", "get", "a.txt", "-", "--revision="+all[1]); got != "two\n" {
+		t.Errorf("the second version: %q", got)
+	}
+	f.refused([]string{"restore", "a.txt", all[2], "--if-revision=" + all[1]}, "REVISION_CONFLICT")
+	f.ok("", "restore", "a.txt", all[2])
+	f.ok("", "rm", "a.txt")
+	f.ok("", "restore", "a.txt", all[1])
+	if got := f.ok("", "cat", "a.txt"); got != "two\n" {
+		t.Errorf("restored: %q", got)
+	}
+	f.refused([]string{"cat", "a.txt", "--revision=none"}, "none")
+	f.user = "ben"
+	if code, out, _ := f.fs("", "history", "a.txt"); strings.Contains(out, all[0]) {
+		t.Errorf("ben sees ana's versions: code %d, %s", code, out)
+	}
+	f.refused([]string{"restore", "a.txt", all[2]})
+}

@@ -302,6 +302,30 @@ func TestExportAndImportAreOneAnothersReverse(t *testing.T) {
 	}
 }
 
+// TestSetsOfAnImportAreAllOrNothing imports a file that is there already among others: none of its set is written.
+func TestSetsOfAnImportAreAllOrNothing(t *testing.T) {
+	f := newFiles(t)
+	f.ok("mine", "put", "b.txt")
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.txt": "a", "b.txt": "b", "c.txt": "c", "large.bin": strings.Repeat("l", setFile+1)} {
+		writeLocal(t, dir, name, text)
+	}
+	code, out, errs := f.fs("", "import", "--create-only", dir)
+	if code != ExitFailed || !strings.HasPrefix(out, "imported 1 file, 1.0 MiB; 1 failed; 3 left out") || !strings.Contains(errs, "PATH_EXISTS") {
+		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+	if got := f.ok("", "cat", "b.txt"); got != "mine" {
+		t.Errorf("b.txt is %q", got)
+	}
+	for _, name := range []string{"a.txt", "c.txt"} {
+		f.refused([]string{"stat", name}, "PATH_NOT_FOUND")
+	}
+	f.ok("", "import", dir)
+	if got := f.ok("", "cat", "c.txt"); got != "c" {
+		t.Errorf("c.txt is %q", got)
+	}
+}
+
 // TestHostileArchives imports names that lead out, links and devices: they are left out and told.
 func TestHostileArchives(t *testing.T) {
 	f := newFiles(t)
