@@ -13,6 +13,8 @@ type backend struct {
 	replicas int
 	// settings returns the flags that all replicas share; dir is the run's own. It skips when the machine lacks the server.
 	settings func(t testkit.T, dir string) (args []string)
+	// routes are the prefixes that are kept in another store than the rest.
+	routes []string
 }
 
 // shared is how many replicas use a store that can be shared.
@@ -24,6 +26,18 @@ var backends = []backend{
 	{name: "postgres", replicas: shared, settings: func(t testkit.T, _ string) []string {
 		return []string{"--backend=postgres", "--postgres-dsn=" + testkit.Postgres(t)}
 	}},
+	{name: "redis", replicas: shared, settings: func(t testkit.T, _ string) []string {
+		return []string{"--backend=redis", "--redis-url=" + testkit.Redis(t)}
+	}},
+	{name: "object", replicas: shared, settings: func(t testkit.T, _ string) []string {
+		return []string{"--backend=object", "--object-url=" + testkit.S3(t)}
+	}},
+	// Parts of each bucket in two stores, with moves across.
+	{name: "composite", replicas: shared, settings: func(t testkit.T, _ string) []string {
+		return []string{
+			"--backend=postgres", "--postgres-dsn=" + testkit.Postgres(t), "--redis-url=" + testkit.Redis(t), "--route=w0/d=redis", "--route=w1/x=redis", "--route=together/log=redis",
+		}
+	}, routes: []string{"w0/d", "w1/x", "together/log"}},
 }
 
 // own are the settings of a backend that needs no server.

@@ -195,7 +195,7 @@ func (w *worker) appendTo(ctx context.Context) {
 	if w.tree.isFile(p) && len(w.tree[p].content) > 1<<20 {
 		return
 	}
-	req := &filesystemv1.AppendRequest{Path: w.spelled(p), Content: fmt.Appendf(nil, "%s worker %d added %d\n", w.bucket.mark, w.number, w.n), EnsureNewline: true}
+	req := &filesystemv1.AppendRequest{Path: w.spelled(p), Content: fmt.Appendf(nil, "%s worker %d added %d.\n", w.bucket.mark, w.number, w.n), EnsureNewline: true}
 	w.do(ctx, change{
 		name: "append " + p, want: w.tree.noTarget(p),
 		call: func(ctx context.Context, c filesystemv1.FilesystemServiceClient) (proto.Message, error) {
@@ -360,7 +360,7 @@ func (w *worker) set(ctx context.Context) {
 	}
 	req := &filesystemv1.ApplyChangesRequest{Changes: changes}
 	w.do(ctx, change{
-		name: fmt.Sprintf("set of %d changes", len(changes)), want: want,
+		name: fmt.Sprintf("set of %d changes", len(changes)), want: want, may: fsops.ReasonCapabilityMissing,
 		call: func(ctx context.Context, c filesystemv1.FilesystemServiceClient) (proto.Message, error) {
 			return c.ApplyChanges(ctx, req)
 		},

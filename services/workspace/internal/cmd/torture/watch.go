@@ -104,23 +104,51 @@ func (w *watcher) verify(ctx context.Context) {
 	}
 }
 
-// compare holds what was heard of a worker's part against what it did.
+// compare holds what was heard of a worker's part against what it did, for each store that keeps some of it: between two stores there is no order.
 func (w *watcher) compare(worker *worker) {
-	heard := w.heard[worker.dir]
+	for _, store := range append([]string{""}, w.run.backend.routes...) {
+		w.compareStore(worker, store)
+	}
+}
+
+// kept says which store keeps a path: the longest route above it, "" when there is none.
+func (b backend) kept(p string) string {
+	best := ""
+	for _, r := range b.routes {
+		if (p == r || strings.HasPrefix(p, r+"/")) && len(r) > len(best) {
+			best = r
+		}
+	}
+	return best
+}
+
+func (w *watcher) compareStore(worker *worker, store string) {
+	here := func(e event) bool { return w.run.backend.kept(e.path) == store }
+	heard := slices.DeleteFunc(slices.Clone(w.heard[worker.dir]), func(e event) bool { return !here(e) })
 	for _, g := range worker.told {
 		if g.events == nil {
 			return // the worker lost track; that was told
 		}
-		if len(heard) < len(g.events) {
+		var want []event
+		for _, e := range g.events {
+			if here(e) {
+				want = append(want, e)
+			}
+			// The store that a file leaves for another one tells of that too.
+			if from := (event{kind: deleted, path: e.from}); e.kind == moved && here(from) && !here(e) {
+				want = append(want, from)
+			}
+		}
+		if len(heard) < len(want) {
 			w.run.fault(lost, "%s watch lacks the last changes of %s, from %s on", w.bucket.name, worker.dir, g.call)
 			return
 		}
-		got := slices.Clone(heard[:len(g.events)])
-		if !alike(got, g.events) {
-			w.run.fault(lost, "%s watch tells %v where %s must come: %v", w.bucket.name, got, g.call, g.events)
+		got := heard[:len(want)]
+		if !alike(got, want) {
+			w.run.fault(lost, "%s watch tells %v where %s must come: %v", w.bucket.name, got, g.call, want)
 			return
 		}
-		heard = heard[len(g.events):]
+		heard = heard[len(want):]
 	}
 	if len(heard) > 0 {
 		w.run.fault(doubled, "%s watch tells %d changes of %s that were never acknowledged, the first: %v", w.bucket.name, len(heard), worker.dir, heard[0])
