@@ -174,6 +174,11 @@ func (l *live) create(ctx context.Context, b *batch) (err error, unknown bool) {
 	}
 }
 
+// moreTime is for finding out what became of a request that took all the time there was.
+func moreTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+}
+
 // unclear is the error of a change of which nobody knows whether it took place.
 func unclear(err error) error {
 	if errors.Is(err, ErrTaken) {
@@ -184,6 +189,8 @@ func unclear(err error) error {
 
 // at returns the nonce of an entry.
 func (l *live) at(ctx context.Context, number int64) (nonce uint64, there bool, err error) {
+	ctx, cancel := moreTime(ctx)
+	defer cancel()
 	found, err := l.store.driver.Entries(ctx, l.space, number, number)
 	if err != nil || len(found[0]) == 0 {
 		return 0, err == nil && found[0] != nil, err
@@ -201,6 +208,8 @@ func (l *live) confirm(ctx context.Context, b *batch) (err error, unknown bool) 
 	if !expired(b.begun, l.store.driver.Trust()) {
 		return nil, false
 	}
+	ctx, cancel := moreTime(ctx)
+	defer cancel()
 	marks, err := l.store.driver.Checkpoints(ctx, l.space)
 	if err != nil {
 		return unclear(err), true
