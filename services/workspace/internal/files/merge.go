@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/trigram"
 )
 
 // mergePage is how many nodes a merge takes from a layer at once.
@@ -22,6 +23,8 @@ type merge struct {
 	active  map[string][]bool
 	// Warnings of the layers so far.
 	warnings []string
+	// query leaves out files that can't match, where a layer has an index.
+	query trigram.Query
 }
 
 // stream is the nodes of one layer.
@@ -89,6 +92,11 @@ func (m *merge) fill(ctx context.Context, s *stream) error {
 		if m.deep {
 			list = s.tree.Below
 		}
+		if m.indexed(s) {
+			list = func(ctx context.Context, dir fsops.Path, after string, limit int) (Page, error) {
+				return s.tree.(Searcher).Candidates(ctx, dir, m.query, after, limit)
+			}
+		}
 		page, err := list(ctx, m.dir.path, s.after, mergePage)
 		if err != nil {
 			return err
@@ -97,11 +105,48 @@ func (m *merge) fill(ctx context.Context, s *stream) error {
 		if len(page.Nodes) > 0 {
 			s.after = page.Nodes[len(page.Nodes)-1].Path.Key()
 		}
+		if err := m.uncover(ctx, s); err != nil {
+			return err
+		}
 		for _, w := range page.Warnings {
 			if len(m.warnings) < maxWarnings {
 				m.warnings = append(m.warnings, w)
 			}
 		}
+	}
+	return nil
+}
+
+// indexed says whether only what may match is taken from a layer.
+func (m *merge) indexed(s *stream) bool {
+	_, ok := s.tree.(Searcher)
+	return ok && m.deep && !m.query.All()
+}
+
+// uncover leaves out nodes that a higher layer hides by a path that it has and its index left out.
+func (m *merge) uncover(ctx context.Context, s *stream) error {
+	for _, higher := range m.streams {
+		if higher == s {
+			return nil
+		}
+		if higher == nil || !m.indexed(higher) || len(s.nodes) == 0 {
+			continue
+		}
+		paths := make([]fsops.Path, len(s.nodes))
+		for i, n := range s.nodes {
+			paths[i] = n.Path
+		}
+		over, err := higher.tree.Get(ctx, paths...)
+		if err != nil {
+			return err
+		}
+		kept := s.nodes[:0]
+		for i, n := range s.nodes {
+			if !over[i].Exists() {
+				kept = append(kept, n)
+			}
+		}
+		s.nodes = kept
 	}
 	return nil
 }

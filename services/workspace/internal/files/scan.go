@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/trigram"
 )
 
 // Scanner is a [Tree] of plain files that can be searched directory by directory, by many at once, without a look at the size, time or revision of any file. A search of
@@ -35,6 +36,13 @@ type DirEntry struct {
 	Kind Kind
 	// Link says that it is a link. A search does not enter directories by links.
 	Link bool
+}
+
+// Searcher is a [Tree] that can say which files may hold a match, from an index that is of the same moment as its nodes. Optional: other trees are read whole.
+type Searcher interface {
+	Tree
+	// Candidates is [Tree.Below] without directories, and without files that can't match the query.
+	Candidates(ctx context.Context, dir fsops.Path, q trigram.Query, after string, limit int) (Page, error)
 }
 
 // openDir opens a directory of any tree.

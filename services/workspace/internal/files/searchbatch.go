@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/trigram"
 )
 
 const (
@@ -27,6 +28,7 @@ type batch struct {
 // batches searches a walk of any trees.
 func (s *grepRun) batches(ctx context.Context, w *walker) error {
 	m := s.view.merge(s.view.own, w.start, true, "")
+	m.query = trigram.For(s.grep.Search.Needs())
 	b := &batch{run: s}
 	for {
 		e, ok, err := m.next(ctx)

@@ -27,8 +27,8 @@ func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
 		return files.Node{}, err
 	}
 	id := contentID(n)
-	var state []byte
-	if err := t.q.Query(ctx, `SELECT hash_state FROM contents WHERE id = ?1`, func(row Row) error { return row.Scan(&state) }, id); err != nil {
+	var state, signature []byte
+	if err := t.q.Query(ctx, `SELECT hash_state, signature FROM contents WHERE id = ?1`, func(row Row) error { return row.Scan(&state, &signature) }, id); err != nil {
 		return files.Node{}, err
 	}
 	h := sha256.New()
@@ -39,7 +39,10 @@ func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
 	if err := t.addBytes(ctx, id, n.Size, data); err != nil {
 		return files.Node{}, err
 	}
-	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, id, hashState(h)); err != nil {
+	if signature, err = t.appended(ctx, id, n.Size+int64(len(data)), signature, data); err != nil {
+		return files.Node{}, err
+	}
+	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2, rev = ?3, signature = ?4 WHERE id = ?1`, id, hashState(h), t.rev+1, signature); err != nil {
 		return files.Node{}, err
 	}
 	if err := t.goesOn(ctx, old, false); err != nil {
@@ -136,6 +139,9 @@ func (t *tx) Rename(ctx context.Context, from, to fsops.Path, author string) (fi
 func (t *tx) move(ctx context.Context, old past, n files.Node) error {
 	away := old.Path.Key() != n.Path.Key()
 	if err := t.goesOn(ctx, old, away); err != nil {
+		return err
+	}
+	if err := t.indexMoved(ctx, contentID(old.Node), n.Path); err != nil {
 		return err
 	}
 	if away {

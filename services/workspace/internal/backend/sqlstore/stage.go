@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
+	"github.com/gantry-agents/gantry/services/workspace/internal/trigram"
 )
 
 const (
@@ -30,7 +31,9 @@ type staged struct {
 	sum   string
 	state []byte // of the hash, so that an append can go on from there
 	data  []byte // small content
-	id    int64  // rows of large content, 0 for small
+	// signature of small content, for searches.
+	signature trigram.Signature
+	id        int64 // rows of large content, 0 for small
 	// within says that the rows were made in the transaction of an update: they go when that is undone, and their id may then be that of another content.
 	within bool
 
@@ -111,6 +114,9 @@ func (s *Store) Stage(ctx context.Context, r io.Reader, limit int64) (files.Stag
 		if end {
 			break
 		}
+	}
+	if out.id == 0 {
+		out.signature = trigram.Of(out.data)
 	}
 	out.sum, out.state = hex.EncodeToString(h.Sum(nil)), hashState(h)
 	return out, nil

@@ -31,13 +31,15 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	signals map[files.Space]chan struct{} // closed at the next change of the space
+
+	indexes *indexes
 }
 
 var _ files.Store = (*Store)(nil)
 
 // New returns a store over a database whose tables exist. It keeps previous revisions by the policy history.
 func New(db DB, now func() time.Time, history files.History) *Store {
-	return &Store{db: db, now: now, history: history, signals: map[files.Space]chan struct{}{}}
+	return &Store{db: db, now: now, history: history, signals: map[files.Space]chan struct{}{}, indexes: newIndexes()}
 }
 
 // Capabilities implements [files.Store].

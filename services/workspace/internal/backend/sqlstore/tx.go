@@ -149,7 +149,7 @@ func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
 	if err != nil {
 		return files.Node{}, err
 	}
-	content, err := t.takeOver(ctx, f.Content)
+	content, err := t.takeOver(ctx, f.Path, f.Content)
 	if err != nil {
 		return files.Node{}, err
 	}
@@ -207,8 +207,8 @@ func (t *tx) addDirs(ctx context.Context, p fsops.Path) error {
 	return nil
 }
 
-// takeOver makes staged content that of the space and returns its id.
-func (t *tx) takeOver(ctx context.Context, from files.Staged) (int64, error) {
+// takeOver makes staged content that of the next revision of a file, and returns its id.
+func (t *tx) takeOver(ctx context.Context, p fsops.Path, from files.Staged) (int64, error) {
 	s, ok := from.(*staged)
 	if !ok || s.store != t.store {
 		return 0, errors.New("content was staged in another store")
@@ -222,10 +222,11 @@ func (t *tx) takeOver(ctx context.Context, from files.Staged) (int64, error) {
 	}
 	t.took = append(t.took, s)
 	if s.id != 0 {
-		_, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3 WHERE id = ?1`, s.id, t.id, s.state)
+		_, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3, key = ?4, rev = ?5 WHERE id = ?1`,
+			s.id, t.id, s.state, p.Key(), t.rev+1)
 		return s.id, err
 	}
-	id, err := newContent(ctx, t.q, t.id, 0, s.state)
+	id, err := t.newIndexedContent(ctx, p, s)
 	if err == nil && len(s.data) > 0 {
 		_, err = t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, 0, ?2)`, id, s.data)
 	}
