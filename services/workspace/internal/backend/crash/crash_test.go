@@ -14,13 +14,16 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/local"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/redis"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
 const (
-	childEnv = "GANTRY_CRASH_CHILD" // backend and directory of a process that writes until it is killed
+	childEnv = "GANTRY_CRASH_CHILD" // backend and directory, or URL, of a process that writes until it is killed
 	size     = 400_000
 	kills    = 6
 	space    = files.Space("default/user/coder/ana")
@@ -38,8 +41,13 @@ func TestMain(m *testing.M) {
 }
 
 func open(ctx context.Context, backend, dir string) (files.Store, error) {
-	if backend == "local" {
+	switch backend {
+	case "local":
 		return local.Open(ctx, local.Config{Dir: dir}, time.Now)
+	case "redis":
+		return redis.Open(ctx, redis.Config{URL: dir}, time.Now)
+	case "object":
+		return object.Open(ctx, object.Config{URL: dir}, time.Now)
 	}
 	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "files.db")}, time.Now)
 }
@@ -80,9 +88,11 @@ func child(backend, dir string) error {
 
 // TestKill kills a writing process again and again: what it acknowledged is there, and no file is half old and half new.
 func TestKill(t *testing.T) {
-	for _, backend := range []string{"local", "sqlite"} {
+	for backend, place := range map[string]func(testing.TB) string{
+		"local": testing.TB.TempDir, "sqlite": testing.TB.TempDir, "redis": testkit.Redis, "object": testkit.S3,
+	} {
 		t.Run(backend, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := place(t)
 			var acknowledged []string
 			for range kills {
 				acknowledged = append(acknowledged, runAndKill(t, backend, dir)...)
