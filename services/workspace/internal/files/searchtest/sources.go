@@ -16,7 +16,7 @@ var words = strings.Fields(`return err nil if string func int error for range th
 	bucket layer template override whiteout snapshot journal commit rollback checkpoint replica leader follower election heartbeat lease epoch shard partition
 	histogram percentile gauge counter exporter tracer sampler propagator interceptor middleware validator sanitizer normalizer tokenizer stemmer`)
 
-// Sources calls put with made source files, the same ones each time: n files in directories of about ten, of 1 to 40 KB, 9 KB on average. One file in 500 holds
+// Sources calls put with made source files, the same ones each time: n files in directories of about ten, of 1 to 75 KB, 10 KB on average. One file in 500 holds
 // "xylophone", one in 2,000 "Quixotic_Handler", one in 300 a text beyond ASCII, one in 100 a long constant name.
 func Sources(n int, put func(name string, content []byte) error) error {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -34,7 +34,7 @@ func Sources(n int, put func(name string, content []byte) error) error {
 		dir := fmt.Sprintf("pkg%02d/%s/%s%d", i/1000, words[i/100%len(words)], words[i/10%len(words)], i/10%7)
 		name := fmt.Sprintf("%s/%s_%d.%s", dir, words[i%len(words)], i, extensions[i%len(extensions)])
 		var b strings.Builder
-		size := 1000 + int(39_000*random.Float64()*random.Float64()*random.Float64()*1.6)
+		size := 1000 + int(39_000*random.Float64()*random.Float64()*random.Float64()*1.9)
 		for b.Len() < size {
 			switch indent := strings.Repeat("\t", random.IntN(4)); random.IntN(6) {
 			case 0:
