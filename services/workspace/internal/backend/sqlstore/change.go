@@ -106,19 +106,11 @@ func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
 	return t.take(ctx, p)
 }
 
-// take removes the row of a file, and those of directories above that have nothing left.
+// take removes the row of a file.
 func (t *tx) take(ctx context.Context, p fsops.Path) error {
-	if _, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key()); err != nil {
-		return err
-	}
-	for dir := p.Parent(); !dir.IsRoot(); dir = dir.Parent() {
-		n, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2
-			AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.space_id = ?1 AND c.parent_hash = ?3 AND c.parent = ?2)`, t.id, dir.Key(), hashOf(dir.Key()))
-		if err != nil || n == 0 {
-			return err
-		}
-	}
-	return nil
+	_, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
+	t.leaves(p)
+	return err
 }
 
 // Rename implements [files.Tx].
@@ -144,21 +136,37 @@ func (t *tx) move(ctx context.Context, old past, n files.Node) error {
 	if err := t.indexMoved(ctx, contentID(old.Node), n.Path); err != nil {
 		return err
 	}
-	if away {
-		target, err := t.past(ctx, n.Path)
-		if err != nil {
-			return err
-		}
-		t.usage.Bytes -= n.Size
-		t.usage.Files--
-		if err := t.take(ctx, old.Path); err != nil {
-			return err
-		}
-		if err := t.replace(ctx, target, n); err != nil {
-			return err
-		}
+	if !away {
+		return t.write(ctx, n, contentID(old.Node))
 	}
-	return t.write(ctx, n, contentID(old.Node))
+	if err := t.settleAt(ctx, n.Path); err != nil {
+		return err
+	}
+	target, err := t.past(ctx, n.Path)
+	if err != nil {
+		return err
+	}
+	t.usage.Bytes -= n.Size
+	t.usage.Files--
+	if target.Exists() {
+		err = t.take(ctx, old.Path)
+	}
+	if err == nil {
+		err = t.replace(ctx, target, n)
+	}
+	if err != nil {
+		return err
+	}
+	if target.Exists() {
+		return t.write(ctx, n, contentID(old.Node))
+	}
+	t.made[n.Revision] = true
+	t.leaves(old.Path)
+	parent := n.Path.Parent().Key()
+	_, err = t.q.Exec(ctx, `UPDATE nodes SET key = ?3, path = ?4, parent = ?5, parent_hash = ?6, size = ?7, mtime = ?8, revision = ?9, sha256 = ?10, mode = ?11, author = ?12
+		WHERE space_id = ?1 AND key = ?2`, t.id, old.Path.Key(), n.Path.Key(), n.Path.String(), parent, hashOf(parent), n.Size, n.ModTime.UnixMicro(), n.Revision, n.SHA256,
+		int64(n.Mode), n.Author)
+	return err
 }
 
 // SetWhiteout implements [files.Tx].
@@ -176,11 +184,10 @@ func (t *tx) ClearWhiteout(ctx context.Context, p fsops.Path) error {
 }
 
 // Log implements [files.Tx].
-func (t *tx) Log(ctx context.Context, c files.Change) error {
+func (t *tx) Log(_ context.Context, c files.Change) error {
 	t.seq++
-	_, err := t.q.Exec(ctx, `INSERT INTO changes (space_id, seq, kind, path, from_path, revision, time, author) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
-		t.id, t.seq, int64(c.Kind), c.Path.String(), c.From.String(), c.Revision, t.now.UnixMicro(), c.Author)
-	return err
+	t.pending.log = append(t.pending.log, []any{t.id, t.seq, int64(c.Kind), c.Path.String(), c.From.String(), c.Revision, t.now.UnixMicro(), c.Author})
+	return nil
 }
 
 // Usage implements [files.Tx].

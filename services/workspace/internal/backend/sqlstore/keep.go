@@ -24,7 +24,8 @@ func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
 		out.Node, err = scanNode(row, &out.kept, &shared)
 		return err
 	}, t.id, p.Key())
-	out.shared = shared > 0
+	out.shared = shared > 0 || t.pending.live[contentID(out.Node)]
+	out.kept += t.pending.kept[p.Key()]
 	return out, err
 }
 
@@ -40,6 +41,9 @@ func (t *tx) retire(ctx context.Context, old past, removed bool) error {
 		there = t.store.kept(id)
 	}
 	if old.shared {
+		if err := t.flushPast(ctx); err != nil {
+			return err
+		}
 		statement := `UPDATE revisions SET live = 0 WHERE content_id = ?1`
 		if !there {
 			statement = `DELETE FROM revisions WHERE content_id = ?1`
@@ -50,9 +54,7 @@ func (t *tx) retire(ctx context.Context, old past, removed bool) error {
 	}
 	switch {
 	case there && t.keeps(old.Node):
-		if err := t.remember(ctx, old, removed, false); err != nil {
-			return err
-		}
+		t.remember(old, removed, false)
 	case there && old.shared: // older revisions have the content
 	case t.store.kept != nil:
 		if err := dropContent(ctx, t.q, id); err != nil {
@@ -75,14 +77,17 @@ func (t *tx) retire(ctx context.Context, old past, removed bool) error {
 }
 
 // remember makes a file a previous revision. live: a node goes on with its content.
-func (t *tx) remember(ctx context.Context, old past, removed, live bool) error {
+func (t *tx) remember(old past, removed, live bool) {
 	t.rev++ // its place in the history of the space
 	n := old.Node
-	_, err := t.q.Exec(ctx, `INSERT INTO revisions (space_id, key, seq, path, size, mtime, revision, sha256, mode, author, content_id, replaced, removed, live)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`,
+	t.pending.past = append(t.pending.past, []any{
 		t.id, n.Path.Key(), t.rev, n.Path.String(), n.Size, n.ModTime.UnixMicro(), n.Revision, n.SHA256, int64(n.Mode), n.Author, contentID(n),
-		t.now.UnixMicro(), number(removed), number(live))
-	return err
+		t.now.UnixMicro(), number(removed), number(live),
+	})
+	t.pending.kept[n.Path.Key()]++
+	if live {
+		t.pending.live[contentID(n)] = true
+	}
 }
 
 // goesOn is for a file whose content goes on in a new revision, at the same path or another one.
@@ -96,14 +101,15 @@ func (t *tx) goesOn(ctx context.Context, old past, removed bool) error {
 		}
 		return nil
 	}
-	if err := t.remember(ctx, old, removed, true); err != nil {
-		return err
-	}
+	t.remember(old, removed, true)
 	return t.prune(ctx, old.Path, old.kept)
 }
 
 // setRemoved corrects what this update has noted about a path: whether something took the place of its last revision.
 func (t *tx) setRemoved(ctx context.Context, p fsops.Path, removed bool) error {
+	if err := t.flushPast(ctx); err != nil {
+		return err
+	}
 	_, err := t.q.Exec(ctx, `UPDATE revisions SET removed = ?4 WHERE space_id = ?1 AND key = ?2 AND seq > ?3`, t.id, p.Key(), t.began, number(removed))
 	return err
 }
@@ -131,6 +137,9 @@ func (t *tx) prune(ctx context.Context, p fsops.Path, kept int64) error {
 
 // drop removes the revisions for which doomed, a condition on a row with three parameters, holds. Their contents are left to the sweep unless something else has them.
 func (t *tx) drop(ctx context.Context, doomed func(row string) string, args ...any) error {
+	if err := t.flushPast(ctx); err != nil {
+		return err
+	}
 	if _, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?4 WHERE id IN (SELECT d.content_id FROM revisions d WHERE `+doomed("d")+` AND d.live = 0)
 		AND NOT EXISTS (SELECT 1 FROM revisions r WHERE r.content_id = contents.id AND NOT (`+doomed("r")+`))`, append(args, t.now.UnixMicro())...); err != nil {
 		return err

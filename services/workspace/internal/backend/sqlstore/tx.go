@@ -21,6 +21,7 @@ type tx struct {
 	now        time.Time
 	took       []*staged       // what this run took over; given back when it fails
 	made       map[string]bool // revisions of this update
+	pending    pending
 	swept      []int64         // contents that are gone for good
 	gone       map[string]bool // keys of the paths that it has removed
 }
@@ -37,7 +38,7 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	var last *tx
 	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
 		last.giveBack() // when the database asks for another run
-		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now(), made: map[string]bool{}, gone: map[string]bool{}}
+		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now(), pending: newPending(), made: map[string]bool{}, gone: map[string]bool{}}
 		last = t
 		if err := t.begin(ctx); err != nil {
 			return err
@@ -109,6 +110,9 @@ func (t *tx) recorded(ctx context.Context, effect files.Effect, out *files.Updat
 
 // finish writes the counters and the effect, and sweeps now and then.
 func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
 	if _, err := t.q.Exec(ctx, `UPDATE spaces SET seq = ?2, revisions = ?3, bytes = ?4, files = ?5, whiteouts = ?6 WHERE id = ?1`,
 		t.id, t.seq, t.rev, t.usage.Bytes, t.usage.Files, t.usage.Whiteouts); err != nil {
 		return err
@@ -143,6 +147,9 @@ func (t *tx) giveBack() {
 // Put implements [files.Tx].
 func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
 	if err := t.fits(f.Path); err != nil {
+		return files.Node{}, err
+	}
+	if err := t.settleAt(ctx, f.Path); err != nil {
 		return files.Node{}, err
 	}
 	old, err := t.past(ctx, f.Path)
@@ -195,11 +202,12 @@ func (t *tx) write(ctx context.Context, n files.Node, content int64) error {
 
 // addDirs makes the rows of the directories above a path, from the nearest up to the first that exists.
 func (t *tx) addDirs(ctx context.Context, p fsops.Path) error {
-	for dir := p.Parent(); !dir.IsRoot(); dir = dir.Parent() {
+	for dir := p.Parent(); !dir.IsRoot() && !t.pending.made[dir.Key()]; dir = dir.Parent() {
 		parent := dir.Parent().Key()
 		n, err := t.q.Exec(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, mtime, mode)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (space_id, key) DO NOTHING`,
 			t.id, dir.Key(), dir.String(), parent, hashOf(parent), int64(files.KindDir), t.now.UnixMicro(), int64(0o755))
+		t.pending.made[dir.Key()] = true
 		if err != nil || n == 0 {
 			return err
 		}

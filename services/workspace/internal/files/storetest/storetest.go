@@ -61,6 +61,11 @@ func Run(t testkit.T, factory Factory) {
 		{"cancelled", cancelled},
 		{"after close", afterClose},
 		{"random operations", randomOperations},
+		{"change sets", changeSets},
+		{"failed change sets", failedChangeSets},
+		{"the log of change sets", changeSetLog},
+		{"change sets over layers", changeSetLayers},
+		{"large trees", largeTrees},
 	} {
 		t.Run(c.name, func(t testkit.T) { c.test(t, factory) })
 	}
