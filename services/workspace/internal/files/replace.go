@@ -10,11 +10,13 @@ import (
 type Replaced struct {
 	Created bool  // the space held nothing before
 	Removed int64 // files that are gone
+	State   string
 	Cursor  string
 }
 
 // Replace makes a space hold exactly the given files, all at once. may is asked first, with what the space holds. Files whose content and mode stay the same keep their revision.
-func (v *View) Replace(ctx context.Context, call Call, set []File, may func(existing []Entry) error) (Replaced, error) {
+// The state of the outcome is what describe says about the files of the space afterwards.
+func (v *View) Replace(ctx context.Context, call Call, set []File, may func(existing []Entry) error, describe func([]Entry) string) (Replaced, error) {
 	return update(ctx, v, call, func(out *Replaced, c Cursor) { out.Cursor = c.String() }, func(ctx context.Context, tx Tx) (Replaced, error) {
 		root, err := v.resolve(ctx, tx, fsops.Path{})
 		if err != nil {
@@ -63,6 +65,14 @@ func (v *View) Replace(ctx context.Context, call Call, set []File, may func(exis
 				return Replaced{}, err
 			}
 		}
+		if root, err = v.resolve(ctx, tx, fsops.Path{}); err != nil {
+			return Replaced{}, err
+		}
+		after, err := v.contents(ctx, tx, root, true)
+		if err != nil {
+			return Replaced{}, err
+		}
+		out.State = describe(after)
 		return out, nil
 	})
 }

@@ -91,7 +91,7 @@ func (s *Server) LocateBucket(ctx context.Context, _ *workspacev1.LocateBucketRe
 }
 
 // ForgetBucket implements the service. A grant that covers some paths only can't forget all.
-func (s *Server) ForgetBucket(ctx context.Context, _ *workspacev1.ForgetBucketRequest) (*workspacev1.ForgetBucketResponse, error) {
+func (s *Server) ForgetBucket(ctx context.Context, req *workspacev1.ForgetBucketRequest) (*workspacev1.ForgetBucketResponse, error) {
 	c, err := s.callers.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,11 @@ func (s *Server) ForgetBucket(ctx context.Context, _ *workspacev1.ForgetBucketRe
 	if c.Grant.PathPrefixes != nil {
 		return nil, fsops.ErrPathNotAllowed("", caller.VerbWrite)
 	}
-	n, err := s.callers.Store.Forget(ctx, c.View.Space())
+	call, err := c.Call("ForgetBucket", req)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.View.Forget(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,6 @@ func (s *Server) infoOf(ctx context.Context, t templates.Template) (*workspacev1
 func (s *Server) contents(ctx context.Context, t templates.Template) ([]files.Entry, string, error) {
 	view := s.templateView(t)
 	var out []files.Entry
-	sum := sha256.New()
 	for token := ""; ; {
 		page, err := view.List(ctx, fsops.Path{}, true, fsops.MaxPageSize, token)
 		if err != nil {
@@ -129,12 +128,11 @@ func (s *Server) contents(ctx context.Context, t templates.Template) ([]files.En
 		}
 		for _, e := range page.Entries {
 			if e.Kind == files.KindFile {
-				fmt.Fprintf(sum, "%q %s\n", e.Path.String(), e.Revision)
 				out = append(out, e)
 			}
 		}
 		if token = page.Next; token == "" {
-			return out, hex.EncodeToString(sum.Sum(nil)), nil
+			return out, fingerprintOf(out), nil
 		}
 	}
 }
@@ -207,11 +205,7 @@ func (s *Server) PutAgentTemplate(ctx context.Context, req *workspacev1.PutAgent
 	created := false
 	done, err := view.Replace(ctx, call, set, func(existing []files.Entry) error {
 		created = len(existing) == 0
-		sum := sha256.New()
-		for _, e := range existing {
-			fmt.Fprintf(sum, "%q %s\n", e.Path.String(), e.Revision)
-		}
-		fingerprint := hex.EncodeToString(sum.Sum(nil))
+		fingerprint := fingerprintOf(existing)
 		switch want := req.GetIfFingerprint(); {
 		case want != "" && want != fingerprint:
 			return fail(errdefs.ErrAborted, "FINGERPRINT_CONFLICT", "the template of agent %q was changed meanwhile", req.GetAgent()).
@@ -220,18 +214,21 @@ func (s *Server) PutAgentTemplate(ctx context.Context, req *workspacev1.PutAgent
 			return fail(errdefs.ErrAlreadyExists, "AGENT_EXISTS", "agent %q has a template; set overwrite to replace it", req.GetAgent()).With("agent", req.GetAgent())
 		}
 		return nil
-	})
+	}, fingerprintOf)
 	if err != nil {
 		return nil, err
 	}
-	if t, err = s.callers.Templates.Of(ctx, c.tenant, req.GetAgent()); err != nil {
-		return nil, err
-	}
-	info, err := s.infoOf(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+	info := &workspacev1.AgentInfo{Agent: req.GetAgent(), Kind: workspacev1.TemplateKind_TEMPLATE_KIND_STORED, Fingerprint: done.State}
 	return &workspacev1.PutAgentTemplateResponse{Info: info, Created: done.Created}, nil
+}
+
+// fingerprintOf hashes the revisions of the files of a template.
+func fingerprintOf(all []files.Entry) string {
+	sum := sha256.New()
+	for _, e := range all {
+		fmt.Fprintf(sum, "%q %s\n", e.Path.String(), e.Revision)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // stageTemplate checks and stages the files of a template. Two paths that name the same place are refused.
@@ -283,7 +280,7 @@ func (s *Server) DeleteAgentTemplate(ctx context.Context, req *workspacev1.Delet
 			return errNoAgent(req.GetAgent())
 		}
 		return nil
-	})
+	}, func([]files.Entry) string { return "" })
 	if err != nil {
 		return nil, err
 	}
