@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Server is a server that the kit has started.
@@ -47,4 +48,22 @@ func (w *watched) child() (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no server below process %d", w.pid)
+}
+
+// Kill ends the server at once, as a crash would, and returns when it is gone. Its data goes with it.
+func (s Server) Kill(tb testing.TB) {
+	tb.Helper()
+	pid, err := s.watched.child()
+	if err != nil {
+		tb.Skipf("the server can't be killed here: %v", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		tb.Fatalf("kill the server: %v", err)
+	}
+	Eventually(tb, 10*time.Second, func() error {
+		if syscall.Kill(pid, 0) == nil {
+			return fmt.Errorf("process %d is still there", pid)
+		}
+		return nil
+	})
 }
