@@ -8,16 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/local"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/manifest"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/object"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/postgres"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/redis"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-func TestMain(m *testing.M) { testkit.LeakMain(m) }
+func TestMain(m *testing.M) {
+	// The client of S3 keeps idle connections.
+	testkit.LeakMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
 
 // backends are all that are tested here. A new one adds its line.
 var backends = []struct {
@@ -32,6 +40,15 @@ var backends = []struct {
 	}},
 	{"postgres", func(t *testing.T) files.Store {
 		return opened(postgres.Open(t.Context(), postgres.Config{DSN: testkit.Postgres(t), History: files.DefaultHistory()}, time.Now))(t)
+	}},
+	{"redis", func(t *testing.T) files.Store {
+		return opened(redis.Open(t.Context(), redis.Config{URL: testkit.Redis(t), Config: manifest.Config{History: files.DefaultHistory()}}, time.Now))(t)
+	}},
+	{"object in memory", func(t *testing.T) files.Store {
+		return opened(object.Open(t.Context(), object.Config{URL: "mem://", Config: manifest.Config{History: files.DefaultHistory()}}, time.Now))(t)
+	}},
+	{"object in S3", func(t *testing.T) files.Store {
+		return opened(object.Open(t.Context(), object.Config{URL: testkit.S3(t), Config: manifest.Config{History: files.DefaultHistory()}}, time.Now))(t)
 	}},
 }
 

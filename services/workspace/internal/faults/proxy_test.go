@@ -15,7 +15,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	// left is after how many further pieces, in either direction, every connection is cut; negative: never.
+	// left is after how many further pieces, in either direction, every connection is cut, once; negative: never.
 	left int
 	work sync.WaitGroup
 }
@@ -90,14 +90,12 @@ func (p *proxy) pass() bool {
 	switch {
 	case p.left < 0:
 		return true
-	case p.left == 0:
-		return false
 	}
 	p.left--
-	return true
+	return p.left >= 0
 }
 
-// cutAfter cuts every connection after n pieces, and none any more when n is negative. It says how many were left.
+// cutAfter cuts every connection after n pieces, and none when n is negative; new ones are let through. It says how many pieces were left, negative when it has cut.
 func (p *proxy) cutAfter(n int) (left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
