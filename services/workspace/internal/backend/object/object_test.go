@@ -59,3 +59,8 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkStore(b *testing.B) {
+	url := testkit.S3(b)
+	manifesttest.Bench(b, func(tb testing.TB) files.Store { return open(tb, object.Config{URL: url}) })
+}

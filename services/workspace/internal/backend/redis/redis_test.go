@@ -39,3 +39,8 @@ func TestReplicas(t *testing.T) {
 		return func(t testkit.T) files.Store { return open(t, redis.Config{URL: url}) }
 	})
 }
+
+func BenchmarkStore(b *testing.B) {
+	url := testkit.Redis(b)
+	manifesttest.Bench(b, func(tb testing.TB) files.Store { return open(tb, redis.Config{URL: url}) })
+}
