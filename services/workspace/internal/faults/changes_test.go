@@ -120,7 +120,11 @@ func (m mutation) begin(t *testing.T, store files.Store) {
 
 // effect is the id of the try number n of a mutation.
 func (m mutation) effect(n int) files.Call {
-	return files.Call{Author: "tester", Effect: files.Effect{ID: effect.For(time.Now(), "faults", m.name, strconv.Itoa(n)), Hash: m.name}}
+	return m.callOf(effect.For(time.Now(), "faults", m.name, strconv.Itoa(n)))
+}
+
+func (m mutation) callOf(effect string) files.Call {
+	return files.Call{Author: "tester", Effect: files.Effect{ID: effect, Hash: m.name}}
 }
 
 // outcome says whether the space holds what it held before the mutation, or what it holds after it. Anything else fails the test.
