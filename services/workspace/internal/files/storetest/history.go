@@ -221,7 +221,7 @@ func historyAge(t testkit.T, places Places) {
 	// busy writes so much that a store which cleans up now and then does so.
 	busy := func() {
 		t.Helper()
-		for i := range 300 {
+		for i := range 200 {
 			u.write("busy", fmt.Sprint(i))
 		}
 	}

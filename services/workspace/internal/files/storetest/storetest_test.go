@@ -23,6 +23,7 @@ type faulty struct {
 	update func(files.Tx) files.Tx
 	effect func(files.Effect) files.Effect
 	order  func([]files.Change)
+	half   bool // an update that fails leaves what it did until then
 }
 
 func (f faulty) at(s files.Space) files.Space {
@@ -38,12 +39,21 @@ func (f faulty) Update(ctx context.Context, s files.Space, e files.Effect, do fu
 	if f.effect != nil {
 		e = f.effect(e)
 	}
-	return f.Store.Update(ctx, f.at(s), e, func(ctx context.Context, tx files.Tx) ([]byte, error) {
+	var failed error
+	done, err := f.Store.Update(ctx, f.at(s), e, func(ctx context.Context, tx files.Tx) ([]byte, error) {
 		if f.update != nil {
 			tx = f.update(tx)
 		}
-		return do(ctx, tx)
+		outcome, err := do(ctx, tx)
+		if f.half {
+			failed, err = err, nil
+		}
+		return outcome, err
 	})
+	if err == nil {
+		err = failed
+	}
+	return done, err
 }
 
 func (f faulty) Changes(ctx context.Context, s files.Space, after files.Cursor, limit int) ([]files.Change, error) {
@@ -127,11 +137,15 @@ func TestSuiteNotices(t *testing.T) {
 		"repeats revisions": func(s files.Store) files.Store {
 			return faulty{Store: s, update: func(tx files.Tx) files.Tx { return stale{tx} }}
 		},
+		"leaves half of a change": func(s files.Store) files.Store {
+			return faulty{Store: s, half: true}
+		},
 		"logs no deletions": func(s files.Store) files.Store {
 			return faulty{Store: s, update: func(tx files.Tx) files.Tx { return secretive{tx} }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			failures := testkit.Failures(func(t testkit.T) {
 				storetest.Run(t, func(t testkit.T) files.Store {
 					store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "files.db")}, time.Now)
