@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
@@ -17,7 +18,7 @@ type writer struct {
 	stop  func()
 }
 
-// writer begins to live with the first thread that is written.
+// writing returns the owner, which begins to live with the first thread that is written.
 func (w *work) writing(ctx context.Context) (journal.Owner, error) {
 	if w.writer != nil {
 		return w.writer.owner, nil
@@ -45,7 +46,7 @@ func (w *work) writing(ctx context.Context) (journal.Owner, error) {
 	return owner, nil
 }
 
-// leave ends the writer's life.
+// leaveThreads ends the writer's life.
 func (w *work) leaveThreads(ctx context.Context) error {
 	if w.writer == nil {
 		return nil
@@ -53,6 +54,23 @@ func (w *work) leaveThreads(ctx context.Context) error {
 	w.writer.stop()
 	_, err := w.Journal.Heartbeat(context.WithoutCancel(ctx), w.writer.owner, true)
 	w.writer = nil
+	return err
+}
+
+// maxLives bounds how often an import begins a new life for one conversation.
+const maxLives = 3
+
+// commitAlive is commit by a new owner where the old one was judged expired, as happens on a machine that is very busy.
+func (w *work) commitAlive(ctx context.Context, c *conversation) (err error) {
+	for range maxLives {
+		err = w.commit(ctx, c)
+		if reason := errdefs.ReasonOf(err); reason != journal.ReasonOwnerExpired && reason != journal.ReasonFenced {
+			return err
+		}
+		if err := w.leaveThreads(ctx); err != nil && errdefs.ReasonOf(err) != journal.ReasonOwnerExpired {
+			return err
+		}
+	}
 	return err
 }
 

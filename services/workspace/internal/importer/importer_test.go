@@ -125,6 +125,44 @@ func TestAnInterruptedThreadIsGoneOnWith(t *testing.T) {
 	}
 }
 
+// mortal is a journal that judges every owner expired after a number of commits, until it was done so often.
+type mortal struct {
+	journal.Store
+	every, times, commits int
+	owners                map[string]bool
+}
+
+func (m *mortal) Commit(ctx context.Context, t identity.Thread, b journal.Batch) (journal.Committed, error) {
+	m.owners[b.Owner] = true
+	if m.commits++; m.commits%m.every == 0 && m.times > 0 {
+		m.times--
+		return journal.Committed{}, journal.OwnerExpired(b.Owner)
+	}
+	return m.Store.Commit(ctx, t, b)
+}
+
+// On a machine that is very busy the import may be judged expired, which ends neither it nor what it writes afterwards.
+func TestAnOwnerThatExpiresBeginsAnew(t *testing.T) {
+	i, dir := newImporter(t)
+	for n := range 5 {
+		write(t, dir, fmt.Sprintf("ana/agents/coder/sessions/s%d.log.jsonl", n), `{"role":"USER","content":"hi"}`)
+	}
+	m := &mortal{Store: i.Journal, every: 2, times: 3, owners: map[string]bool{}}
+	i.Journal = m
+	got, err := i.Import(t.Context(), Request{Directory: dir, Tenant: "default", Agent: "coder"})
+	if err != nil || got.Threads != 5 || got.LeftOutCount != 0 || len(m.owners) != 4 {
+		t.Errorf("%+v, %d owners, %v", got, len(m.owners), err)
+	}
+	// One that expires again and again is left out alone.
+	write(t, dir, "ana/agents/coder/sessions/t.log.jsonl", `{"role":"USER","content":"hi"}`)
+	write(t, dir, "ana/agents/coder/sessions/u.log.jsonl", `{"role":"USER","content":"hi"}`)
+	m.every, m.times = 1, maxLives
+	got, err = i.Import(t.Context(), Request{Directory: dir, Tenant: "default", Agent: "coder"})
+	if err != nil || got.Threads != 1 || got.UnchangedThreads != 5 || got.LeftOutCount != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // What somebody else wrote into the session is neither changed nor continued.
 func TestAThreadOfItsOwnIsLeftAlone(t *testing.T) {
 	i, dir := newImporter(t)

@@ -132,7 +132,7 @@ func (w *work) session(ctx context.Context, o *owner, session, from string) (rea
 		w.report.leave(o.shown(from), fmt.Sprintf("lines %s: %d", what, skipped[what]))
 	}
 	if !w.req.DryRun {
-		if err := w.commit(ctx, c); err != nil {
+		if err := w.commitAlive(ctx, c); err != nil {
 			return "", err
 		}
 	}
