@@ -31,19 +31,48 @@ func BenchmarkDefinition(b *testing.B) {
 	}
 }
 
+// histories are the policies that writes are measured with: what history costs is the difference.
+var histories = map[string]int{"no history": 0, "history": 20}
+
 // BenchmarkWrite measures one small file after another.
 func BenchmarkWrite(b *testing.B) {
-	for _, backend := range backends {
-		b.Run(backend, func(b *testing.B) {
-			files := filesystemv1.NewFilesystemServiceClient(serve(b, settings(b, backend), access.Options{}))
-			ctx := identity.NewContext(b.Context(), identity.Identity{User: "ana"})
-			content := make([]byte, 2048)
-			for b.Loop() {
-				if _, err := files.Write(ctx, &filesystemv1.WriteRequest{Path: "d/f", Content: content}); err != nil {
-					b.Fatal(err)
-				}
+	each(b, func(b *testing.B, files filesystemv1.FilesystemServiceClient) {
+		ctx := identity.NewContext(b.Context(), identity.Identity{User: "ana"})
+		content := make([]byte, 2048)
+		for b.Loop() {
+			if _, err := files.Write(ctx, &filesystemv1.WriteRequest{Path: "d/f", Content: content}); err != nil {
+				b.Fatal(err)
 			}
-		})
+		}
+	})
+}
+
+// BenchmarkAppend measures one line after another at the end of a ledger of 4 MiB.
+func BenchmarkAppend(b *testing.B) {
+	each(b, func(b *testing.B, files filesystemv1.FilesystemServiceClient) {
+		ctx := identity.NewContext(b.Context(), identity.Identity{User: "ana"})
+		if _, err := files.Write(ctx, &filesystemv1.WriteRequest{Path: "log", Content: make([]byte, 4<<20)}); err != nil {
+			b.Fatal(err)
+		}
+		line := []byte("one line of a ledger, with what happened and when\n")
+		for b.Loop() {
+			if _, err := files.Append(ctx, &filesystemv1.AppendRequest{Path: "log", Content: line}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// each measures on each backend with each policy.
+func each(b *testing.B, f func(*testing.B, filesystemv1.FilesystemServiceClient)) {
+	for _, backend := range append(backends, workspace.BackendPostgres) {
+		for name, count := range histories {
+			b.Run(backend+"/"+name, func(b *testing.B) {
+				cfg := settings(b, backend)
+				cfg.HistoryCount = count
+				f(b, filesystemv1.NewFilesystemServiceClient(serve(b, cfg, access.Options{})))
+			})
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func (t *tx) comesBack(ctx context.Context, p fsops.Path) error {
 // prune drops the revisions of a path that are beyond the policy's count. It waits until there are some more, so that most writes of a path need no statement for it.
 func (t *tx) prune(ctx context.Context, p fsops.Path, kept int64) error {
 	count := int64(t.store.history.Count)
-	if kept < count+count/4 {
+	if kept == 0 || kept < count+count/4 {
 		return nil
 	}
 	return t.drop(ctx, func(row string) string {
