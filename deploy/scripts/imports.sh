@@ -18,5 +18,5 @@ for s in workspace memory sandbox task orchestrator gateway; do
 	others=$(sed "s/\b$s\b//" <<<"workspace memory sandbox task orchestrator gateway gantry" | xargs | tr ' ' '|')
 	refuse "$prefix/services/$s/..." "$prefix/services/($others)(/|$)" "a service knows another by its client only ($s)"
 done
-refuse "$prefix/libs/..." "(github.com/jackc/pgx|modernc.org/sqlite|github.com/blevesearch|github.com/testcontainers)" "weight in libs is weight everywhere"
+refuse "$prefix/libs/..." "(github.com/jackc/pgx|modernc.org/sqlite|github.com/blevesearch|github.com/testcontainers|gocloud.dev|github.com/redis|github.com/johannesboyne)" "weight in libs is weight everywhere"
 exit $bad
