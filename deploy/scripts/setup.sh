@@ -16,7 +16,7 @@ required() { [[ ",${GANTRY_TEST_REQUIRE:-}," == *",$1,"* || ",${GANTRY_TEST_REQU
 wanted=(
 	"postgres:postgresql:/usr/lib/postgresql/*/bin/postgres:the postgres backends"
 	"redis:redis-server:redis-server:the redis backend"
-	"ripgrep:ripgrep:rg:searches by commands in the sandbox"
+	"ripgrep:ripgrep:rg:searches by commands in the sandbox, and the comparison of the searches of stores with it"
 	"patch:patch:patch:the diffs that memory shows"
 	"docker:docker.io:dockerd:container tests"
 	"docker:docker-compose:docker-compose:the compose file"
