@@ -53,25 +53,42 @@ func Postgres(tb testing.TB) string {
 	return u.String()
 }
 
+// DurablePostgres returns the URL of a database on a server of the test's own that waits for the disk at each commit, as those of production do. It ends with the test.
+func DurablePostgres(tb testing.TB) string {
+	tb.Helper()
+	url, w, err := newPostgres("-c", "fsync=on", "-c", "full_page_writes=on", "-c", "synchronous_commit=on", "-c", "shared_buffers=256MB", "-c", "max_wal_size=2GB")
+	if err != nil {
+		Skip(tb, "postgres", "%v", err)
+	}
+	tb.Cleanup(w.stop)
+	return url
+}
+
 // postgresServer starts the server of this test binary, once.
 var postgresServer = sync.OnceValues(func() (string, error) {
+	url, _, err := newPostgres()
+	return url, err
+})
+
+// newPostgres makes a cluster and starts a server on it.
+func newPostgres(settings ...string) (string, *watched, error) {
 	bin, err := postgresBinaries()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	// initdb refuses to work as root, so root becomes the user of the package.
 	attr := func() *syscall.SysProcAttr { return nil }
 	dir, err := os.MkdirTemp("", "gantry-postgres-")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if os.Geteuid() == 0 {
 		uid, gid, err := userIDs("postgres")
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
-			return "", err
+			return "", nil, err
 		}
 		attr = func() *syscall.SysProcAttr {
 			return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
@@ -81,33 +98,35 @@ var postgresServer = sync.OnceValues(func() (string, error) {
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions")
 	initdb.SysProcAttr, initdb.Dir = attr(), "/"
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, out)
+		return "", nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	return startPostgres(bin, dir, data, attr())
-})
+	return startPostgres(bin, dir, data, attr(), settings)
+}
 
-func startPostgres(bin, dir, data string, attr *syscall.SysProcAttr) (string, error) {
+func startPostgres(bin, dir, data string, attr *syscall.SysProcAttr, settings []string) (string, *watched, error) {
 	port, err := freePort()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	w, err := startWatched(dir, "INT", 10, attr, nil, nil, filepath.Join(bin, "postgres"), "-D", data,
-		"-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", port), "-c", "unix_socket_directories="+dir,
+	w, err := startWatched(dir, "INT", 10, attr, nil, nil, append([]string{
+		filepath.Join(bin, "postgres"), "-D", data,
+		"-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", port), "-c", "unix_socket_directories=" + dir,
 		// Tests want the semantics of the server and not its durability.
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off",
-		"-c", "max_connections=200", "-c", "shared_buffers=32MB")
+		"-c", "max_connections=200", "-c", "shared_buffers=32MB",
+	}, settings...)...)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	admin := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		if err = psql(admin, "SELECT 1"); err == nil {
-			return admin, nil
+			return admin, w, nil
 		}
 		if time.Now().After(deadline) {
 			w.stop()
-			return "", fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, w.tail())
+			return "", nil, fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, w.tail())
 		}
 		waitForPort(port)
 	}

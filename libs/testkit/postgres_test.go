@@ -28,3 +28,13 @@ func TestPostgresGivesFreshDatabases(t *testing.T) {
 		t.Errorf("URL %q: %v", second, err)
 	}
 }
+
+func TestDurablePostgresWaitsForTheDisk(t *testing.T) {
+	check := "DO $$ BEGIN IF current_setting('fsync') <> 'on' OR current_setting('synchronous_commit') <> 'on' THEN RAISE 'it does not'; END IF; END $$"
+	if err := psql(DurablePostgres(t), check); err != nil {
+		t.Error(err)
+	}
+	if err := psql(Postgres(t), check); err == nil {
+		t.Error("the usual server waits for the disk too")
+	}
+}
