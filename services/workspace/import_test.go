@@ -384,3 +384,30 @@ func TestImportOfTheTemplateItself(t *testing.T) {
 		t.Errorf("the second import: %v", again)
 	}
 }
+
+// Two imports of one workspace at the same time take everything over once.
+func TestImportsAtOnce(t *testing.T) {
+	i := newImports(t)
+	dir := i.oldWorkspace("old")
+	const imports = 4
+	errs := make(chan error, imports)
+	for range imports {
+		go func() {
+			_, err := workspacev1.NewWorkspaceServiceClient(i.conn).ImportWorkspace(as(t, identity.Identity{}), &workspacev1.ImportWorkspaceRequest{Directory: dir, Agent: "coder"})
+			errs <- err
+		}()
+	}
+	for range imports {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	// What one of them left out because another one was at it is there by now, or is taken over by the next.
+	i.run(dir, false)
+	if got := i.run(dir, false); got.GetFiles() != 0 || got.GetThreads() != 0 || got.GetUnchangedFiles() != 13 || got.GetUnchangedThreads() != 4 {
+		t.Errorf("afterwards: %v", got)
+	}
+	if got := i.said("ana", "s1"); len(got) != 4 {
+		t.Errorf("ana's conversation: %q", got)
+	}
+}
