@@ -154,7 +154,7 @@ func (s *state) applyFile(o *op, now time.Time, note func(*item)) error {
 		s.take(old)
 		return nil
 	}
-	next := &item{Node: o.node, pieces: o.pieces, hash: o.hash}
+	next := &item{Node: o.node, pieces: o.pieces, hash: slices.Clone(o.hash)} // the operation may share memory with its whole entry
 	next.Path, next.Kind, next.Ref = o.path, files.KindFile, next.Revision
 	switch o.kind {
 	case opPut:

@@ -18,8 +18,12 @@ const (
 	headerBytes = len(magic) + 1 + 4
 
 	kindEntry      = 'e'
+	kindLargeEntry = 'E' // compressed
 	kindCheckpoint = 'c' // compressed
 	kindPack       = 'p' // compressed
+
+	// largeEntry is the size from which on an entry is compressed.
+	largeEntry = 64 << 10
 
 	// maxUnpacked bounds what a compressed record may become: damaged ones must not take all memory.
 	maxUnpacked = 1 << 30
@@ -33,6 +37,9 @@ func errDamaged(what string) error {
 
 // seal makes a stored record of a body.
 func seal(kind byte, body []byte) []byte {
+	if kind == kindEntry && len(body) >= largeEntry {
+		kind = kindLargeEntry
+	}
 	if kind != kindEntry {
 		var packed bytes.Buffer
 		w, _ := flate.NewWriter(&packed, flate.BestSpeed) // the level is a valid one
@@ -49,8 +56,14 @@ func seal(kind byte, body []byte) []byte {
 
 // unseal checks a stored record and returns its body.
 func unseal(kind byte, data []byte) ([]byte, error) {
-	if len(data) < headerBytes || string(data[:len(magic)]) != magic || data[len(magic)] != kind {
+	if len(data) < headerBytes || string(data[:len(magic)]) != magic {
 		return nil, errDamaged("header")
+	}
+	if kind == kindEntry && data[len(magic)] == kindLargeEntry {
+		kind = kindLargeEntry
+	}
+	if data[len(magic)] != kind {
+		return nil, errDamaged("kind")
 	}
 	body := data[headerBytes:]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[len(magic)+1:]) {

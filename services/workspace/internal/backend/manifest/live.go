@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,25 +144,31 @@ func expired(since time.Time, after time.Duration) bool {
 	return after > 0 && (time.Since(since) > after || time.Now().Round(0).Sub(since.Round(0)) > after)
 }
 
-// load reads the newest checkpoint.
+// load reads the newest checkpoint; when it is damaged, an older one, from which on the entries are still there.
 func (l *live) load(ctx context.Context) (*state, error) {
 	marks, err := l.store.driver.Checkpoints(ctx, l.space)
 	if err != nil || len(marks) == 0 {
 		return newState(), err
 	}
-	newest := marks[len(marks)-1].Number
-	data, err := l.store.driver.Checkpoint(ctx, l.space, newest)
-	if err != nil {
-		return nil, err
+	var damage error
+	for _, m := range slices.Backward(marks) {
+		data, err := l.store.driver.Checkpoint(ctx, l.space, m.Number)
+		if err != nil {
+			return nil, err
+		}
+		if data == nil {
+			return nil, ErrLost // a newer one has taken its place
+		}
+		st, err := decodeState(data)
+		if err == nil && st.at.Number == m.Number {
+			return st, nil
+		}
+		l.store.cfg.Log.ErrorContext(ctx, "a checkpoint of a bucket is damaged", "space", l.space, "number", m.Number)
+		if damage == nil {
+			damage = errDamaged("checkpoint")
+		}
 	}
-	if data == nil {
-		return nil, ErrLost // a newer one has taken its place
-	}
-	st, err := decodeState(data)
-	if err == nil && st.at.Number != newest {
-		err = errDamaged("number of a checkpoint")
-	}
-	return st, err
+	return nil, damage
 }
 
 // follow applies what comes after a state.

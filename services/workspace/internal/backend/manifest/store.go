@@ -145,10 +145,13 @@ func (s *Store) hold(space files.Space) (*live, func(), error) {
 	}, nil
 }
 
-// weigh corrects what a space takes in memory.
+// weigh corrects what a space takes in memory, if it is held still.
 func (s *Store) weigh(l *live, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e, held := s.spaces[l.space]; !held || e.Value != l {
+		return
+	}
 	s.bytes += bytes - l.bytes
 	l.bytes = bytes
 }
