@@ -41,8 +41,10 @@ func (t *tx) retire(ctx context.Context, old past, removed bool) error {
 		there = t.store.kept(id)
 	}
 	if old.shared {
-		if err := t.flushPast(ctx); err != nil {
-			return err
+		if t.pending.live[id] {
+			if err := t.flushPast(ctx); err != nil {
+				return err
+			}
 		}
 		statement := `UPDATE revisions SET live = 0 WHERE content_id = ?1`
 		if !there {
