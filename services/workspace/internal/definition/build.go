@@ -21,6 +21,8 @@ type builder struct {
 	sum  hash.Hash
 	// total is the bytes of items so far.
 	total int
+	// texted is the bytes of the texts and settings.
+	texted int
 }
 
 // fits says whether an item of so many bytes has room, and takes it.
@@ -34,7 +36,12 @@ func (b *builder) fits(bytes int) bool {
 
 // Build reads the definition that a view shows.
 func Build(ctx context.Context, view *files.View) (Definition, error) {
-	b := &builder{view: view, sum: sha256.New()}
+	b := &builder{view: view}
+	return b.build(ctx)
+}
+
+func (b *builder) build(ctx context.Context) (Definition, error) {
+	b.sum = sha256.New()
 	for _, step := range []func(context.Context) error{b.texts, b.knowledge, b.skills, b.subagents, b.tools, b.settings} {
 		if err := step(ctx); err != nil {
 			return Definition{}, err
@@ -101,6 +108,7 @@ func (b *builder) text(ctx context.Context, name string) (Text, error) {
 	}
 	out := Text{Entry: b.note(e, data)}
 	out.Text, out.Truncated = cut(decode(data), maxText)
+	b.texted += len(out.Text)
 	if out.Truncated {
 		b.problem(e, fault{reason: ReasonTooLarge, message: "only the first MiB is used"}, false)
 	}
@@ -295,6 +303,7 @@ func (b *builder) tools(ctx context.Context) error {
 		if !ok {
 			continue
 		}
+		b.texted += len(data)
 		config, bad := object(data, ReasonTools)
 		if bad != nil {
 			b.problem(e, *bad, true)
@@ -313,6 +322,7 @@ func (b *builder) settings(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
+	b.texted += len(data)
 	b.out.AgentConfigEntry = b.note(e, data)
 	fields, bad := mapping([]byte(decode(data)), ReasonAgentConfig, 0)
 	if bad != nil {

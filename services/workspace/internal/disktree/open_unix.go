@@ -3,6 +3,7 @@
 package disktree
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -59,3 +60,12 @@ func (f rawFile) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (f rawFile) Close() error { return unix.Close(int(f)) }
+
+// signatureIn tells whether a file of a directory is still the same, as [Signature] does. The two are not compared with each other.
+func signatureIn(dir int, name string) (string, error) {
+	var s unix.Stat_t
+	if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", s.Ino, s.Size, s.Mode, s.Mtim.Nano(), s.Ctim.Nano()), nil
+}

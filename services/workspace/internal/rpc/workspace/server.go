@@ -26,15 +26,16 @@ const Domain = "gantry.workspace.v1"
 type Server struct {
 	workspacev1.UnimplementedWorkspaceServiceServer
 
-	callers  *caller.Resolver
-	importer *importer.Importer
+	callers     *caller.Resolver
+	importer    *importer.Importer
+	definitions *definition.Cache[*workspacev1.Definition]
 }
 
 var _ workspacev1.WorkspaceServiceServer = (*Server)(nil)
 
 // New returns the server. It owns nothing. Workspaces are imported into the journal from below the directories of importDirs only.
 func New(callers *caller.Resolver, threads journal.Store, importDirs []string) *Server {
-	return &Server{callers: callers, importer: newImporter(callers, threads, importDirs)}
+	return &Server{callers: callers, importer: newImporter(callers, threads, importDirs), definitions: definition.NewCache(definitionOf)}
 }
 
 func fail(class error, reason, format string, args ...any) *errdefs.Error {
@@ -47,17 +48,19 @@ func (s *Server) GetDefinition(ctx context.Context, req *workspacev1.GetDefiniti
 	if err != nil {
 		return nil, err
 	}
-	d, err := definition.Build(ctx, c.View)
+	d, err := s.definitions.Get(ctx, c.Identity.Agent, c.View)
 	if err != nil {
 		return nil, err
 	}
-	if req.GetIfChangedFrom() != "" && req.GetIfChangedFrom() == d.Fingerprint {
+	if req.GetIfChangedFrom() != "" && req.GetIfChangedFrom() == d.GetFingerprint() {
 		return &workspacev1.GetDefinitionResponse{Unchanged: true}, nil
 	}
-	out := definitionOf(d)
-	out.Agent = c.Identity.Agent
-	out.HasTemplate = c.Template.Kind != templates.KindNone
-	return &workspacev1.GetDefinitionResponse{Definition: out}, nil
+	// What is cached is shared: only the outermost message is of this call.
+	return &workspacev1.GetDefinitionResponse{Definition: &workspacev1.Definition{
+		Agent: c.Identity.Agent, HasTemplate: c.Template.Kind != templates.KindNone, Rules: d.GetRules(), Memory: d.GetMemory(), Knowledge: d.GetKnowledge(),
+		Skills: d.GetSkills(), Subagents: d.GetSubagents(), Tools: d.GetTools(), AgentConfig: d.GetAgentConfig(), AgentConfigSource: d.GetAgentConfigSource(),
+		Problems: d.GetProblems(), Fingerprint: d.GetFingerprint(),
+	}}, nil
 }
 
 // GetUsage implements the service.
