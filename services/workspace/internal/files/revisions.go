@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
@@ -34,72 +33,86 @@ const (
 // Versions returns a page of the history of a path, newest first: what is seen now, then what the bucket kept. Of a lower layer only the version that is seen now is known.
 // PATH_NOT_FOUND when nothing is seen and nothing kept.
 func (v *View) Versions(ctx context.Context, p fsops.Path, size int, token string) (Versions, error) {
-	request := []string{"versions", string(v.space), p.Key()}
-	place, err := fsops.PageAfter(token, request...)
+	page := versionPage{size: size, request: []string{"versions", string(v.space), p.Key()}}
+	begin, err := fsops.PageAfter(token, page.request...)
 	if err != nil {
 		return Versions{}, err
 	}
-	var out Versions
-	var deletionShown string // of this revision
 	after := ""
-	switch {
-	case place == "":
-		at, err := v.resolve(ctx, v.own, p)
-		if err != nil {
-			return Versions{}, err
-		}
-		if at.entry.Kind == KindFile {
-			e, err := v.withSum(ctx, at)
-			if err != nil && !errors.Is(err, ErrChanged) {
-				return Versions{}, err
-			} else if err != nil {
-				e = at.entry
-			}
-			out.Versions = append(out.Versions, Version{Entry: e, Time: e.ModTime})
-		}
-		after = ""
-	case strings.HasPrefix(place, afterDeletion):
-		deletionShown = place[1:]
-		n, err := v.own.Revision(ctx, p, deletionShown)
-		if err != nil {
-			return Versions{}, err
-		}
-		if !n.Exists() || n.Replaced.IsZero() {
-			return Versions{}, fsops.ErrTokenInvalid("page_token")
-		}
-		out.Versions = append(out.Versions, versionOf(n))
-		after = deletionShown
+	switch kind := begin[:min(1, len(begin))]; kind {
+	case "":
+		err = v.versionNow(ctx, p, &page)
+	case afterDeletion:
+		after = begin[1:]
+		err = v.versionKept(ctx, p, after, &page)
 	default:
-		after = place[1:]
+		after = begin[1:]
 	}
+	if err != nil {
+		return Versions{}, err
+	}
+	page.last = afterRevision + after
 	kept, more, err := v.own.Revisions(ctx, p, after, size)
 	if err != nil {
 		return Versions{}, err
 	}
-	last := afterRevision + after
 	for _, n := range kept {
-		if n.Removed {
-			if len(out.Versions) == size {
-				out.Next = fsops.PageToken(last, request...)
-				return out, nil
-			}
-			out.Versions = append(out.Versions, Version{Entry: Entry{Node: Node{Path: n.Path}, Layer: LayerBucket}, Deleted: true, Time: n.Replaced})
-			last = afterDeletion + n.Revision
+		gone := Version{Entry: Entry{Node: Node{Path: n.Path}, Layer: LayerBucket}, Deleted: true, Time: n.Replaced}
+		if n.Removed && !page.add(gone, afterDeletion+n.Revision) || !page.add(versionOf(n), afterRevision+n.Revision) {
+			return page.out, nil
 		}
-		if len(out.Versions) == size {
-			out.Next = fsops.PageToken(last, request...)
-			return out, nil
-		}
-		out.Versions = append(out.Versions, versionOf(n))
-		last = afterRevision + n.Revision
 	}
 	if more {
-		out.Next = fsops.PageToken(last, request...)
+		page.out.Next = page.token()
 	}
-	if place == "" && len(out.Versions) == 0 {
+	if begin == "" && len(page.out.Versions) == 0 {
 		return Versions{}, fsops.ErrNotFound(p.String())
 	}
-	return out, nil
+	return page.out, nil
+}
+
+// versionPage collects a page of a history.
+type versionPage struct {
+	out     Versions
+	size    int
+	last    string // the place up to which it goes
+	request []string
+}
+
+// add adds a version, unless the page is full: then the next one begins after the last place.
+func (p *versionPage) add(v Version, place string) bool {
+	if len(p.out.Versions) == p.size {
+		p.out.Next = p.token()
+		return false
+	}
+	p.out.Versions, p.last = append(p.out.Versions, v), place
+	return true
+}
+
+func (p *versionPage) token() string { return fsops.PageToken(p.last, p.request...) }
+
+// versionNow adds the version that is seen, if a file is.
+func (v *View) versionNow(ctx context.Context, p fsops.Path, page *versionPage) error {
+	at, err := v.resolve(ctx, v.own, p)
+	if err != nil || at.entry.Kind != KindFile {
+		return err
+	}
+	e, err := v.withSum(ctx, at)
+	if errors.Is(err, ErrChanged) { // it is another one by now; what was found is still a version
+		e, err = at.entry, nil
+	}
+	page.add(Version{Entry: e, Time: e.ModTime}, "")
+	return err
+}
+
+// versionKept adds a kept version whose deletion ended the page before.
+func (v *View) versionKept(ctx context.Context, p fsops.Path, revision string, page *versionPage) error {
+	n, err := v.own.Revision(ctx, p, revision)
+	if err == nil && n.Replaced.IsZero() {
+		err = fsops.ErrTokenInvalid("page_token")
+	}
+	page.add(versionOf(n), "")
+	return err
 }
 
 func versionOf(n Node) Version {
