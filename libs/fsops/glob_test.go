@@ -121,6 +121,9 @@ func FuzzGlob(f *testing.F) {
 		if err != nil || !g.Match(p) {
 			return
 		}
+		if !g.MayMatchName(p.Name()) {
+			t.Fatalf("%q matches %q, yet no path of that name", pattern, p)
+		}
 		if prefix := g.Prefix(); !p.Under(prefix) {
 			t.Fatalf("%q matches %q, which is not below %q", pattern, p, prefix)
 		}
