@@ -139,9 +139,6 @@ func (t *tx) move(ctx context.Context, old past, n files.Node) error {
 	if !away {
 		return t.write(ctx, n, contentID(old.Node))
 	}
-	if err := t.settleAt(ctx, n.Path); err != nil {
-		return err
-	}
 	target, err := t.past(ctx, n.Path)
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ type past struct {
 // past returns what a path holds; the zero past when it is nothing.
 func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
 	var out past
+	if err := t.settleAt(ctx, p); err != nil {
+		return out, err
+	}
 	var shared int64
 	err := t.q.Query(ctx, `SELECT `+nodeColumns+`, (SELECT count(*) FROM revisions r WHERE r.space_id = n.space_id AND r.key = n.key),
 		(SELECT count(*) FROM (SELECT 1 FROM revisions r WHERE r.content_id = n.content_id LIMIT 1) x)

@@ -149,9 +149,6 @@ func (t *tx) Put(ctx context.Context, f files.File) (files.Node, error) {
 	if err := t.fits(f.Path); err != nil {
 		return files.Node{}, err
 	}
-	if err := t.settleAt(ctx, f.Path); err != nil {
-		return files.Node{}, err
-	}
 	old, err := t.past(ctx, f.Path)
 	if err != nil {
 		return files.Node{}, err
