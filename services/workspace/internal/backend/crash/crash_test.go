@@ -43,13 +43,13 @@ func TestMain(m *testing.M) {
 func open(ctx context.Context, backend, dir string) (files.Store, error) {
 	switch backend {
 	case "local":
-		return local.Open(ctx, local.Config{Dir: dir}, time.Now)
+		return local.Open(ctx, local.Config{Dir: dir, History: files.DefaultHistory()}, time.Now)
 	case "redis":
 		return redis.Open(ctx, redis.Config{URL: dir}, time.Now)
 	case "object":
 		return object.Open(ctx, object.Config{URL: dir}, time.Now)
 	}
-	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "files.db")}, time.Now)
+	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "files.db"), History: files.DefaultHistory()}, time.Now)
 }
 
 // child changes files for ever and says what was acknowledged: one line a round.
@@ -80,6 +80,9 @@ func child(backend, dir string) error {
 			return err
 		}
 		if _, err := view.Move(ctx, files.Call{Author: "child"}, files.Move{From: fsops.PathOf(fmt.Sprintf("new/%d", n)), To: fsops.PathOf(fmt.Sprintf("kept/%d", n))}); err != nil {
+			return err
+		}
+		if err := apply(ctx, view, n); err != nil {
 			return err
 		}
 		fmt.Println(n)
@@ -150,6 +153,7 @@ func check(t *testing.T, backend, dir string, acknowledged []string) {
 	if err != nil || len(big) != size || strings.Trim(string(big), string(big[0])) != "" {
 		t.Fatalf("the big file has %d bytes, or is a mix: %v", len(big), err)
 	}
+	checkSets(t, store, view)
 	e, err := view.Stat(t.Context(), fsops.PathOf("big"))
 	if err != nil || e.Author != "child" {
 		t.Errorf("the big file was written by %q, %v", e.Author, err)
