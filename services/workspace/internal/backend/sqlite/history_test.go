@@ -134,6 +134,11 @@ func TestHistoryOfIdleSpaces(t *testing.T) {
 		w.write(idle[i], "f", "1")
 		w.write(idle[i], "f", "2")
 	}
+	w.write("busy", "gone", "1")
+	w.cost("busy", func(v *files.View) error {
+		_, err := v.Delete(t.Context(), files.Call{}, files.Delete{Path: fsops.PathOf("gone")})
+		return err
+	})
 	count := func() (n int) {
 		for _, s := range idle {
 			kept, _, err := w.store.Space(s).Revisions(t.Context(), fsops.PathOf("f"), "", 10)
@@ -157,5 +162,8 @@ func TestHistoryOfIdleSpaces(t *testing.T) {
 	}
 	if n := count(); n != 0 {
 		t.Errorf("%d revisions of idle spaces are kept beyond their age", n)
+	}
+	if kept, _, err := w.store.Space("busy").Revisions(t.Context(), fsops.PathOf("gone"), "", 10); err != nil || len(kept) != 0 {
+		t.Errorf("%d revisions of a deleted file are kept beyond their age, %v", len(kept), err)
 	}
 }
