@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := bin
 ARGS ?=
 
-.PHONY: help run test check generate protos-vendor bench conformance torture-workspace demo up down image tools modules settings baseline build
+.PHONY: help run test check generate protos-vendor bench conformance conformance-workspace torture-workspace bench-workspace demo up down image tools modules settings baseline build
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,16 @@ torture-workspace: ## change files at random from several replicas with kills, a
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
 	@go run ./services/workspace/internal/cmd/torture -n=$(or $(N),20000) -seed=$(or $(SEED),0) -backend=$(or $(BACKEND),all) $(ARGS)
+
+bench-workspace: ## measure the workspace service against ripgrep and the bare database driver (ARGS="-only PATTERN")
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
+	@go run ./services/workspace/internal/cmd/bench $(ARGS)
+
+conformance-workspace: ## run the suites of files, journal and service on every backend, count cases and forbidden skips
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
+	@go run ./services/workspace/internal/cmd/conformance $(ARGS)
 
 up: build ## start six processes on loopback from source
 	@deploy/scripts/up.sh

@@ -74,12 +74,8 @@ func New(cfg Config) (*Replica, error) {
 // Conn is the connection to the replica. Close closes it.
 func (r *Replica) Conn() *grpc.ClientConn { return r.conn }
 
-// PID is the process id of the running process.
-func (r *Replica) PID() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cmd.Process.Pid
-}
+// Address is where it serves.
+func (r *Replica) Address() string { return r.address }
 
 // Start runs the process and waits until it serves.
 func (r *Replica) Start(ctx context.Context) error {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// turns runs two things by turns and returns the median time of each. The first run of each is not counted.
+func turns(rounds int, baseline, measured func()) (base, took time.Duration) {
+	var bases, times []time.Duration
+	for i := range rounds + 1 {
+		b, m := timed(baseline), timed(measured)
+		if i > 0 {
+			bases, times = append(bases, b), append(times, m)
+		}
+	}
+	return median(bases), median(times)
+}
+
+func timed(f func()) time.Duration {
+	started := time.Now()
+	f()
+	return time.Since(started)
+}
+
+func median(all []time.Duration) time.Duration { return quantile(all, 0.5) }
+
+// quantile is the value below which a part of all lies.
+func quantile(all []time.Duration, part float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
+}
+
+// rate runs f from some clients at once for a time and returns calls a second.
+func rate(clients int, d time.Duration, f func(client, call int)) float64 {
+	var calls atomic.Int64
+	var wait sync.WaitGroup
+	started := time.Now()
+	for c := range clients {
+		wait.Go(func() {
+			for n := 0; time.Since(started) < d; n++ {
+				f(c, n)
+				calls.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	return float64(calls.Load()) / time.Since(started).Seconds()
+}
+
+// rates measures two rates by turns and returns the median of their ratio, with the medians of both.
+func rates(rounds, clients int, d time.Duration, baseline, measured func(client, call int)) (ratio, base, got float64) {
+	var ratios, bases, gots []float64
+	for i := range rounds + 1 {
+		b, g := rate(clients, d, baseline), rate(clients, d, measured)
+		if i > 0 {
+			ratios, bases, gots = append(ratios, g/b), append(bases, b), append(gots, g)
+		}
+	}
+	middle := func(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+	return middle(ratios), middle(bases), middle(gots)
+}
+
+// geometric is the geometric mean.
+func geometric(all []float64) float64 {
+	sum := 0.0
+	for _, v := range all {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(all)))
+}
+
+// round2 and round0 keep what a figure can mean.
+func round2(v float64) float64 { return math.Round(v*100) / 100 }
+
+func milliseconds(d time.Duration) float64 { return round2(float64(d.Microseconds()) / 1000) }
