@@ -21,6 +21,7 @@ type scanTask struct {
 
 	done     bool
 	found    []scanned
+	hits     int // in found, as many as count
 	warnings []string
 	searched int64
 	binary   int64
@@ -42,25 +43,24 @@ func (t *scanTask) warn(text string) {
 
 // scanQueue gives out tasks, the first in order first, and passes on what they found in order.
 type scanQueue struct {
-	mu      sync.Mutex
-	free    sync.Cond // there is a task, or none will come
-	ready   sync.Cond // there is something to pass on, or nothing will come
-	stack   []*scanTask
-	active  int       // tasks in work
-	at      *scanTask // the first that was not passed on whole; nil at the end
-	out     []*scanTask
-	bytes   int64 // of hits that wait
-	hits    int64 // that were made ready
-	most    int64 // hits that are of interest, in all and of one file
-	perFile int
-	over    bool // no more tasks
-	err     error
+	mu     sync.Mutex
+	free   sync.Cond // there is a task, or none will come
+	ready  sync.Cond // there is something to pass on, or nothing will come
+	stack  []*scanTask
+	active int       // tasks in work
+	at     *scanTask // the first that was not passed on whole; nil at the end
+	out    []*scanTask
+	bytes  int64 // of hits that wait
+	hits   int64 // that were made ready
+	most   int64 // hits that are of interest
+	over   bool  // no more tasks
+	err    error
 
 	files, binary int64
 }
 
-func newScanQueue(first *scanTask, most, perFile int) *scanQueue {
-	q := &scanQueue{stack: []*scanTask{first}, at: first, most: int64(most), perFile: perFile}
+func newScanQueue(first *scanTask, most int) *scanQueue {
+	q := &scanQueue{stack: []*scanTask{first}, at: first, most: int64(most)}
 	q.free.L, q.ready.L = &q.mu, &q.mu
 	return q
 }
@@ -127,9 +127,7 @@ func (q *scanQueue) advance() {
 			q.files += t.searched
 			q.binary += t.binary
 			if len(t.found)+len(t.warnings) > 0 {
-				for _, f := range t.found {
-					q.hits += int64(min(len(f.hits), q.perFile))
-				}
+				q.hits += int64(t.hits)
 				q.out = append(q.out, t)
 				q.ready.Signal()
 			}

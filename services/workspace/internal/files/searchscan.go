@@ -37,7 +37,7 @@ func (s *grepRun) scan(ctx context.Context, base place, ignore *fsops.Ignore) er
 	defer root.release() // last: what is opened below may need it to the end
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &scan{run: s, whites: base.whites, queue: newScanQueue(&scanTask{dirs: root.use()}, s.grep.MaxMatches, s.grep.MaxPerFile)}
+	c := &scan{run: s, whites: base.whites, queue: newScanQueue(&scanTask{dirs: root.use()}, s.grep.MaxMatches)}
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() { c.work(ctx) })
@@ -187,6 +187,9 @@ func (c *scan) search(ctx context.Context, t *scanTask, buf []byte) error {
 		if err := c.failed(ctx, t, t.dirs.path, file.entry.Name, err); err != nil {
 			return err
 		}
+		if t.hits > c.run.grep.MaxMatches {
+			return nil // what follows is not passed on
+		}
 	}
 	return nil
 }
@@ -214,6 +217,7 @@ func (c *scan) file(ctx context.Context, t *scanTask, file *scanFile, f io.Reade
 	}
 	t.searched++
 	if hits != nil {
+		t.hits += min(len(hits), c.run.grep.MaxPerFile)
 		t.found = append(t.found, scanned{path: t.dirs.path.Join(file.entry.Name), layer: c.run.view.layerOf(file.layer), hits: hits})
 	}
 	if text := c.run.inPieces(result); text != "" {
