@@ -129,9 +129,9 @@ func runSet(ctx context.Context, tx *sql.Tx, set embed.FS) error {
 
 // Dialect implements [sqlstore.DB].
 func (d *DB) Dialect() sqlstore.Dialect {
-	each := func(parameter string) string { return "SELECT value FROM json_each(" + parameter + ")" }
+	in := func(parameter string) string { return "IN (SELECT value FROM json_each(" + parameter + "))" }
 	return sqlstore.Dialect{
-		TextsOf: each, NumbersOf: each,
+		InTexts: in, InNumbers: in,
 		// The operator makes a text of two blobs, byte for byte.
 		Joined: func(a, b string) string { return "CAST(" + a + " || " + b + " AS BLOB)" },
 	}

@@ -48,7 +48,7 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 	if err != nil || len(ids) == 0 {
 		return out, err
 	}
-	err = t.q.Query(ctx, `SELECT content_id, data FROM chunks WHERE content_id IN (`+t.store.db.Dialect().NumbersOf("?1")+`) ORDER BY content_id, start`,
+	err = t.q.Query(ctx, `SELECT content_id, data FROM chunks WHERE content_id `+t.store.db.Dialect().InNumbers("?1")+` ORDER BY content_id, start`,
 		func(row Row) error {
 			var id int64
 			var data []byte

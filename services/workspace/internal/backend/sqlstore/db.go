@@ -42,8 +42,8 @@ type Dialect struct {
 	ForUpdate string
 	// TryForUpdate is ForUpdate that leaves out a row which another transaction has locked.
 	TryForUpdate string
-	// TextsOf and NumbersOf stand for the elements of the JSON array in a parameter: for `IN (…)`.
-	TextsOf, NumbersOf func(parameter string) string
+	// InTexts and InNumbers are the condition that the value before them is one of the elements of the JSON array in a parameter.
+	InTexts, InNumbers func(parameter string) string
 	// Joined stands for two byte strings, one after the other.
 	Joined func(a, b string) string
 	// MaxKeyBytes bounds a key. 0: no bound.

@@ -126,7 +126,7 @@ func (s *Store) Known(ctx context.Context, space files.Space, keys []string) (ma
 	}
 	err = checked{s}.Query(ctx, `SELECT n.key, n.path, n.size, n.mtime, n.revision, n.sha256, n.mode, n.author, n.content_id, c.hash_state
 		FROM nodes n JOIN contents c ON c.id = n.content_id
-		WHERE `+ofSpace+` AND n.key IN (`+s.db.Dialect().TextsOf("?2")+`)`, func(row Row) error {
+		WHERE `+ofSpace+` AND n.key `+s.db.Dialect().InTexts("?2"), func(row Row) error {
 		var key, path string
 		var k Known
 		var mtime, mode, id int64
@@ -189,7 +189,7 @@ func (s *Store) Contents(ctx context.Context, ids []int64) (map[int64]bool, erro
 		return nil, err
 	}
 	out := make(map[int64]bool, len(ids))
-	err = checked{s}.Query(ctx, `SELECT id FROM contents WHERE id IN (`+s.db.Dialect().NumbersOf("?1")+`)`, func(row Row) error {
+	err = checked{s}.Query(ctx, `SELECT id FROM contents WHERE id `+s.db.Dialect().InNumbers("?1"), func(row Row) error {
 		var id int64
 		err := row.Scan(&id)
 		out[id] = true

@@ -54,7 +54,7 @@ func (t *tree) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	err = t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key IN (`+t.store.db.Dialect().TextsOf("?2")+`)`,
+	err = t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"),
 		take, string(t.space), string(list))
 	return out, err
 }
