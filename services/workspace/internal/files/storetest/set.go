@@ -100,11 +100,11 @@ func failedChangeSets(t testkit.T, factory Factory) {
 			t.Errorf("%s: a set that failed moved the log from %v to %v, %v", reason, before, now, err)
 		}
 	}
-	fails(u, fsops.ReasonEditNoMatch, writes("a", "1"), writes("n", "2"), removes("d"), edited("a", "none", "x"))
+	fails(u, fsops.ReasonEditNoMatch, writes("a", "1"), writes("q", "2"), removes("d"), edited("a", "none", "x"))
 	fails(u, fsops.ReasonPathNotFound, removes("a"), edited("a", "a", "b"))
 	fails(u, fsops.ReasonPathNotFound, renames("a", "b"), renames("a", "c"))
 	fails(u, fsops.ReasonNotADirectory, removes("d"), writes("d", "x"), writes("d/x", "y"))
-	fails(u, fsops.ReasonIsDirectory, writes("n/x", "1"), writes("n", "2"))
+	fails(u, fsops.ReasonIsDirectory, writes("q/x", "1"), writes("q", "2"))
 
 	small := u
 	small.View = files.NewView(store, u.Space(), nil, files.Limits{Bytes: 10, Files: 5, FileBytes: 6}, time.Now)
