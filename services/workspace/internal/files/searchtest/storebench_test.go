@@ -64,7 +64,9 @@ func benchmarkStore(b *testing.B, store files.Store) {
 				if len(times) < len(selective) {
 					b.Logf("%-40s %6d matches %v", req.Pattern, matches, d.Round(100*time.Microsecond))
 				}
-				times = append(times, d)
+				if times = append(times, d); d > 100*time.Millisecond {
+					b.Logf("%s took %v", req.Pattern, d.Round(time.Millisecond))
+				}
 			}
 		}
 		slices.Sort(times)
