@@ -86,8 +86,7 @@ func (w *writer) open(ctx context.Context) {
 }
 
 // journalGrowth shows that a commit and an open cost the same in a long thread, and a heartbeat the same with many threads.
-func journalGrowth(b *bench, name string, open func(*bench) journal.Store) {
-	store := open(b)
+func journalGrowth(b *bench, name string, store journal.Store) {
 	owner := journal.Owner{ID: "bench/1"}
 	short, long := newWriter(b, store, "short", owner), newWriter(b, store, "long", owner)
 	short.fill(shortThread)

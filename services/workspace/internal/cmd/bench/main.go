@@ -49,7 +49,7 @@ var parts = []part{
 	{"grep-postgres", func(b *bench) { grepShared(b, "postgres", postgresSettings) }},
 	{"grep-redis", func(b *bench) { grepShared(b, "redis", redisSettings) }},
 	{"files-postgres", filesPostgres},
-	{"journal-sqlite", func(b *bench) { journalGrowth(b, "sqlite", openJournalSQLite) }},
+	{"journal-sqlite", func(b *bench) { journalGrowth(b, "sqlite", openJournalSQLite(b)) }},
 	{"definition", definition},
 	{"upload", upload},
 }

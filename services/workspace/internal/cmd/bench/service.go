@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc"
 
 	"github.com/gantry-agents/gantry/libs/access"
@@ -29,6 +30,17 @@ func postgresSettings(b *bench, cfg *workspace.Config) {
 
 func redisSettings(b *bench, cfg *workspace.Config) {
 	cfg.Backend, cfg.Redis = workspace.BackendRedis, config.Secret(testkit.Redis(b))
+}
+
+// settle brings a PostgreSQL that was filled a moment ago into the state in which autovacuum and the checkpointer keep one: the table known to the planner, the log written.
+func settle(b *bench, dsn string) {
+	conn, err := pgx.Connect(b.ctx, dsn)
+	b.must(err)
+	defer conn.Close(b.ctx)
+	for _, statement := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
+		_, err = conn.Exec(b.ctx, statement)
+		b.must(err)
+	}
 }
 
 // serve runs a service in this process behind the whole chain, as one process of everything has it, and connects to it.
