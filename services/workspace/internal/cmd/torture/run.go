@@ -146,7 +146,7 @@ func (r *torturer) torture(ctx context.Context) error {
 		}
 	})
 	background.Go(func() { r.progress(killing) })
-	each := r.opt.n / len(r.workers)
+	each := (r.opt.n + len(r.workers) - 1) / len(r.workers)
 	for _, w := range r.workers {
 		work.Go(func() { w.work(ctx, each) })
 	}
