@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,5 +96,22 @@ func TestDataRefused(t *testing.T) {
 	}
 	if err := first.Stop(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who keeps files on a store that takes files only is told where the rest is.
+func TestFilesOnly(t *testing.T) {
+	for backend, says := range map[string]bool{workspace.BackendSQLite: false, workspace.BackendObject: true} {
+		var log strings.Builder
+		service, err := workspace.New(t.Context(), settings(t, backend), workspace.Deps{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := service.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(log.String(), "the journal stays in a database") != says {
+			t.Errorf("%s logs %q", backend, log.String())
+		}
 	}
 }

@@ -118,20 +118,25 @@ func (l *live) putContent(ctx context.Context, b *batch) error {
 	for at, data := range b.pending {
 		chunks = append(chunks, Chunk{Name: at.name(), Data: data})
 	}
-	staged := map[piece]bool{}
+	known := map[piece]bool{} // to those who staged them, who remove them if need be
+	var homes []*staged
 	for _, s := range b.took {
-		s.wasPut()
-		for _, at := range s.home.pieces {
-			staged[at] = true
+		if s.waits(b.pending) {
+			homes = append(homes, s)
+			s.noteHome(false)
+			known[s.home.pieces[0]] = true
 		}
 	}
 	for at := range b.pending {
-		if !staged[at] {
+		if !known[at] {
 			b.put = append(b.put, at)
 		}
 	}
 	if err := l.store.driver.Put(ctx, l.space, chunks); err != nil {
 		return err
+	}
+	for _, s := range homes {
+		s.noteHome(true)
 	}
 	for at, data := range b.pending {
 		l.store.chunks.put(l.space, at, data)

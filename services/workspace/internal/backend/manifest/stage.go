@@ -44,7 +44,8 @@ type home struct {
 	space  files.Space
 	tag    tag
 	pieces []piece
-	put    bool // the chunks exist, or may exist
+	begun  bool // some of the chunks may exist
+	put    bool // all of them exist
 }
 
 func (s *staged) Size() int64    { return s.size }
@@ -56,7 +57,7 @@ func (s *staged) Discard() {
 	gone, at := s.taken, s.home
 	s.taken = true
 	s.mu.Unlock()
-	if gone || len(s.chunks) == 0 && !at.put {
+	if gone || len(s.chunks) == 0 && !at.begun {
 		return
 	}
 	leave, err := s.store.enter()
@@ -69,7 +70,7 @@ func (s *staged) Discard() {
 	if len(s.chunks) > 0 {
 		_ = s.store.driver.Unstage(ctx, namesOf(s.chunks))
 	}
-	if at.put {
+	if at.begun {
 		_ = s.store.driver.Delete(ctx, at.space, namesOf(at.pieces))
 	}
 }
@@ -183,13 +184,28 @@ func (s *staged) settle(ctx context.Context, space files.Space, t tag) ([]piece,
 	if len(s.chunks) == 0 {
 		return s.home.pieces, map[piece][]byte{s.home.pieces[0]: s.data}, nil
 	}
+	s.home.begun = true
+	if err := s.store.driver.Adopt(ctx, space, namesOf(s.chunks), namesOf(s.home.pieces)); err != nil {
+		return nil, nil, err
+	}
 	s.home.put = true
-	return s.home.pieces, nil, s.store.driver.Adopt(ctx, space, namesOf(s.chunks), namesOf(s.home.pieces))
+	return s.home.pieces, nil, nil
 }
 
-// wasPut notes that the chunks were written, or may have been.
-func (s *staged) wasPut() {
+// waits says whether the chunk is among those that are to be written.
+func (s *staged) waits(pending map[piece][]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.home.put = len(s.home.pieces) > 0
+	if len(s.home.pieces) == 0 {
+		return false
+	}
+	_, waits := pending[s.home.pieces[0]]
+	return waits
+}
+
+// noteHome notes that the chunk is being written, or that it is there.
+func (s *staged) noteHome(put bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.home.begun, s.home.put = true, put
 }

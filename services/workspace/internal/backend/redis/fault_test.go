@@ -57,7 +57,7 @@ func public(t *testing.T, err error) {
 // A server that does not answer is UNAVAILABLE within the time of a call, and goes on where it was.
 func TestFrozen(t *testing.T) {
 	server := testkit.RedisServer(t)
-	s := open(t, redis.Config{URL: server.URL, Timeout: 300 * time.Millisecond})
+	s := open(t, redis.Config{URL: server.URL, Timeout: time.Second})
 	if err := write(t.Context(), s, "a", "1"); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestFrozen(t *testing.T) {
 // A server that freezes in the middle of changes leaves each of them done or not done, whichever the caller was told.
 func TestFrozenWhileWriting(t *testing.T) {
 	server := testkit.RedisServer(t)
-	s := open(t, redis.Config{URL: server.URL, Timeout: 200 * time.Millisecond})
+	s := open(t, redis.Config{URL: server.URL, Timeout: 500 * time.Millisecond})
 	big := strings.Repeat("x", 400_000)
 	var acknowledged sync.Map
 	var n atomic.Int64
