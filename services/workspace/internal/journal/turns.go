@@ -35,8 +35,8 @@ func (t *Turns) Took(tenant string, n, share int) {
 	defer t.mu.Unlock()
 	t.left -= n
 	if n < share || t.left < 1 {
-		// The name after this one in the order of bytes: the smallest string that is greater.
-		t.tenant, t.left = tenant+"\x00", 0
+		// The name after this one in the order of bytes. Names hold no control characters, and some databases take no NUL.
+		t.tenant, t.left = tenant+"\x01", 0
 	}
 }
 

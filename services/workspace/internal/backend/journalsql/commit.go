@@ -212,6 +212,15 @@ func (s *View) mail(r *thread, limit int, future bool, now time.Time) ([]journal
 	if r.mailCount == 0 {
 		return nil, nil
 	}
+	return s.openMail(r.id, limit, future, now)
+}
+
+// DueMail is the mail in the answer of a commit to the thread of this row.
+func (s *View) DueMail(thread int64) ([]journal.Mail, error) {
+	return s.openMail(thread, journal.CommitMail, false, s.Now)
+}
+
+func (s *View) openMail(thread int64, limit int, future bool, now time.Time) ([]journal.Mail, error) {
 	until := now.UnixNano()
 	if future {
 		until = never
@@ -221,7 +230,7 @@ func (s *View) mail(r *thread, limit int, future bool, now time.Time) ([]journal
 		size int
 	)
 	err := s.Each("SELECT message, kind, payload, due, posted, place, wake FROM mail WHERE thread = ? AND consumed = 0 AND due <= ? ORDER BY place LIMIT ?",
-		[]any{r.id, until, limit}, func(scan func(...any) error) (bool, error) {
+		[]any{thread, until, limit}, func(scan func(...any) error) (bool, error) {
 			var m journal.Mail
 			var due, posted int64
 			if err := scan(&m.ID, &m.Kind, &m.Payload, &due, &posted, &m.Order, &m.Wake); err != nil {

@@ -135,3 +135,14 @@ func (n *Notifier) leave(thread int64) {
 		delete(n.waiting, thread)
 	}
 }
+
+// Waiting returns the threads that somebody waits for.
+func (n *Notifier) Waiting() []int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ids := make([]int64, 0, len(n.waiting))
+	for id := range n.waiting {
+		ids = append(ids, id)
+	}
+	return ids
+}
