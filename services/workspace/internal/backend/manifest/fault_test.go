@@ -166,7 +166,7 @@ func testShared(t *testing.T) {
 	m := newMemory()
 	s := open(t, m, manifest.Config{})
 	write(t, s, "log", "")
-	before := m.calls["create"]
+	before := m.count("create")
 	m.before = func(c string) error {
 		if c == "create" {
 			time.Sleep(2 * time.Millisecond) // of the bubble: a store that is far away
@@ -189,7 +189,7 @@ func testShared(t *testing.T) {
 	if err != nil || strings.Count(string(got), "\n") != writers*rounds {
 		t.Errorf("%d lines, %v", strings.Count(string(got), "\n"), err)
 	}
-	if made := m.calls["create"] - before; made > writers*rounds/3 {
+	if made := m.count("create") - before; made > writers*rounds/3 {
 		t.Errorf("%d updates made %d entries", writers*rounds, made)
 	}
 	has(t, open(t, m, manifest.Config{}), "log", string(got))

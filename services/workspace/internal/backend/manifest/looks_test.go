@@ -35,12 +35,12 @@ func TestLooksOfSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := m.calls["after"]
+	before := m.count("after")
 	end, err := view(s).Grep(t.Context(), files.Grep{Search: search, MaxMatches: 10_000, MaxPerFile: 10, MaxTime: time.Minute}, func(files.Hit) error { return nil })
 	if err != nil || end.Files != 3000 {
 		t.Fatalf("%+v, %v", end, err)
 	}
-	if looks := m.calls["after"] - before; looks > 30 {
+	if looks := m.count("after") - before; looks > 30 {
 		t.Errorf("a search of 300 directories asks %d times", looks)
 	}
 }

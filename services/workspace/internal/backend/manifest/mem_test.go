@@ -236,3 +236,10 @@ func (m *memory) Spaces(ctx context.Context, prefix, after files.Space, limit in
 	})
 	return out, more, err
 }
+
+// count is how often a call was made.
+func (m *memory) count(call string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls[call]
+}

@@ -37,7 +37,7 @@ func TestLittleMemory(t *testing.T) {
 	s := open(t, m, manifest.Config{CacheBytes: 20_000})
 	const spaces = 60
 	many(t, s, spaces)
-	loads := m.calls["checkpoints"]
+	loads := m.count("checkpoints")
 	for range 2 {
 		for i := range spaces {
 			v := files.NewView(s, files.Space(fmt.Sprint("space-", i)), nil, files.Limits{}, time.Now)
@@ -46,10 +46,10 @@ func TestLittleMemory(t *testing.T) {
 			}
 		}
 	}
-	if again := m.calls["checkpoints"] - loads; again < spaces {
+	if again := m.count("checkpoints") - loads; again < spaces {
 		t.Errorf("%d spaces were read again: nothing was let go of", again)
 	}
-	loads = m.calls["checkpoints"]
+	loads = m.count("checkpoints")
 	large := open(t, m, manifest.Config{})
 	for range 3 {
 		for i := range spaces {
@@ -58,7 +58,7 @@ func TestLittleMemory(t *testing.T) {
 			}
 		}
 	}
-	if again := m.calls["checkpoints"] - loads; again != spaces {
+	if again := m.count("checkpoints") - loads; again != spaces {
 		t.Errorf("with memory for all, %d spaces were read %d times", spaces, again)
 	}
 }
@@ -75,7 +75,7 @@ func TestSharedLooks(t *testing.T) {
 			}
 			return nil
 		}
-		before := m.calls["after"]
+		before := m.count("after")
 		for range 200 {
 			go func() {
 				if _, err := s.Usage(t.Context(), space); err != nil {
@@ -85,7 +85,7 @@ func TestSharedLooks(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
-		if asked := m.calls["after"] - before; asked > 2 {
+		if asked := m.count("after") - before; asked > 2 {
 			t.Errorf("200 readers at once asked %d times", asked)
 		}
 	})
@@ -166,9 +166,9 @@ func TestManyAppends(t *testing.T) {
 	}
 	fresh := open(t, m, noHistory)
 	has(t, fresh, "log", want.String())
-	asked := m.calls["get"]
+	asked := m.count("get")
 	again := open(t, m, noHistory)
-	before := m.calls["get"]
+	before := m.count("get")
 	node, err := view(again).Stat(t.Context(), fsops.PathOf("log"))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestManyAppends(t *testing.T) {
 	if _, err := again.Space(space).Load(t.Context(), node.Node); err != nil {
 		t.Fatal(err)
 	}
-	if n := m.calls["get"] - before; n > 1 {
+	if n := m.count("get") - before; n > 1 {
 		t.Errorf("the file was asked for %d times", n)
 	}
 	if asked > 200 {
