@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -141,29 +140,19 @@ func (d *db) Error(err error) error { return mapError(err) }
 
 // Exec implements [sqlstore.Querier].
 func (d *db) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return exec(ctx, d.pool, d.statement(statement), args)
+	done, err := d.pool.Exec(ctx, d.statement(statement), args...)
+	return done.RowsAffected(), err
+}
+
+// Do implements [sqlstore.Querier].
+func (d *db) Do(ctx context.Context, statement string, args ...any) error {
+	_, err := d.Exec(ctx, statement, args...)
+	return err
 }
 
 // Query implements [sqlstore.Querier].
 func (d *db) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
 	return query(ctx, d.pool, d.statement(statement), scan, args)
-}
-
-// Update implements [sqlstore.DB]. The statements of f lock the row of the space; what the database asks to be repeated is repeated.
-func (d *db) Update(ctx context.Context, _ files.Space, f func(context.Context, sqlstore.Querier) error) error {
-	for try := 1; ; try++ {
-		err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) (err error) {
-			defer func() {
-				if p := recover(); p != nil {
-					err = fmt.Errorf("an update panicked: %v", p)
-				}
-			}()
-			return f(ctx, inTx{db: d, tx: tx})
-		})
-		if err == nil || try == maxTries || !repeatable(err) {
-			return err
-		}
-	}
 }
 
 // Close implements [sqlstore.DB].
@@ -172,29 +161,9 @@ func (d *db) Close() error {
 	return nil
 }
 
-// inTx runs statements in a transaction.
-type inTx struct {
-	db *db
-	tx pgx.Tx
-}
-
-func (t inTx) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return exec(ctx, t.tx, t.db.statement(statement), args)
-}
-
-func (t inTx) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
-	return query(ctx, t.tx, t.db.statement(statement), scan, args)
-}
-
-// runner is what a pool and a transaction have in common.
+// runner is what a pool and a connection have in common.
 type runner interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func exec(ctx context.Context, r runner, statement string, args []any) (int64, error) {
-	done, err := r.Exec(ctx, statement, args...)
-	return done.RowsAffected(), err
 }
 
 func query(ctx context.Context, r runner, statement string, scan func(sqlstore.Row) error, args []any) error {
@@ -202,6 +171,11 @@ func query(ctx context.Context, r runner, statement string, scan func(sqlstore.R
 	if err != nil {
 		return err
 	}
+	return each(rows, scan)
+}
+
+// each passes the rows of a query to scan.
+func each(rows pgx.Rows, scan func(sqlstore.Row) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {

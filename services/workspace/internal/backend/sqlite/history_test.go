@@ -34,6 +34,11 @@ func (q countingQuerier) Exec(ctx context.Context, statement string, args ...any
 	return q.Querier.Exec(ctx, statement, args...)
 }
 
+func (q countingQuerier) Do(ctx context.Context, statement string, args ...any) error {
+	q.db.n++
+	return q.Querier.Do(ctx, statement, args...)
+}
+
 func (q countingQuerier) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
 	q.db.n++
 	return q.Querier.Query(ctx, statement, scan, args...)

@@ -150,6 +150,12 @@ func (d *DB) Exec(ctx context.Context, statement string, args ...any) (int64, er
 	return 0, fmt.Errorf("a change outside of an update: %s", statement)
 }
 
+// Do implements [sqlstore.Querier] outside of updates.
+func (d *DB) Do(ctx context.Context, statement string, args ...any) error {
+	_, err := d.Exec(ctx, statement, args...)
+	return err
+}
+
 // Query implements [sqlstore.Querier].
 func (d *DB) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
 	rows, err := d.read.QueryContext(ctx, statement, args...)

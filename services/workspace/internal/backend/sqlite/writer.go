@@ -158,6 +158,11 @@ func (q txQuerier) Exec(ctx context.Context, statement string, args ...any) (int
 	return result.RowsAffected()
 }
 
+func (q txQuerier) Do(ctx context.Context, statement string, args ...any) error {
+	_, err := q.Exec(ctx, statement, args...)
+	return err
+}
+
 func (q txQuerier) Query(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
 	if err := q.ctx.Err(); err != nil {
 		return err

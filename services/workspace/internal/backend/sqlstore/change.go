@@ -42,7 +42,7 @@ func (t *tx) Append(ctx context.Context, f files.File) (files.Node, error) {
 	if signature, err = t.appended(ctx, id, n.Size+int64(len(data)), signature, data); err != nil {
 		return files.Node{}, err
 	}
-	if _, err := t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2, rev = ?3, signature = ?4 WHERE id = ?1`, id, hashState(h), t.rev+1, signature); err != nil {
+	if err := t.q.Do(ctx, `UPDATE contents SET hash_state = ?2, rev = ?3, signature = ?4 WHERE id = ?1`, id, hashState(h), t.rev+1, signature); err != nil {
 		return files.Node{}, err
 	}
 	if err := t.goesOn(ctx, old, false); err != nil {
@@ -65,7 +65,7 @@ func (t *tx) addBytes(ctx context.Context, id, size int64, data []byte) error {
 	}
 	for len(data) > 0 {
 		part := data[:min(len(data), chunkBytes)]
-		if _, err := t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, id, size, part); err != nil {
+		if err := t.q.Do(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, id, size, part); err != nil {
 			return err
 		}
 		size, data = size+int64(len(part)), data[len(part):]
@@ -108,7 +108,7 @@ func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
 
 // take removes the row of a file.
 func (t *tx) take(ctx context.Context, p fsops.Path) error {
-	_, err := t.q.Exec(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
+	err := t.q.Do(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
 	t.leaves(p)
 	return err
 }
@@ -160,7 +160,7 @@ func (t *tx) move(ctx context.Context, old past, n files.Node) error {
 	t.made[n.Revision] = true
 	t.leaves(old.Path)
 	parent := n.Path.Parent().Key()
-	_, err = t.q.Exec(ctx, `UPDATE nodes SET key = ?3, path = ?4, parent = ?5, parent_hash = ?6, size = ?7, mtime = ?8, revision = ?9, sha256 = ?10, mode = ?11, author = ?12
+	err = t.q.Do(ctx, `UPDATE nodes SET key = ?3, path = ?4, parent = ?5, parent_hash = ?6, size = ?7, mtime = ?8, revision = ?9, sha256 = ?10, mode = ?11, author = ?12
 		WHERE space_id = ?1 AND key = ?2`, t.id, old.Path.Key(), n.Path.Key(), n.Path.String(), parent, hashOf(parent), n.Size, n.ModTime.UnixMicro(), n.Revision, n.SHA256,
 		int64(n.Mode), n.Author)
 	return err

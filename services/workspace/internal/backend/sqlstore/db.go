@@ -27,6 +27,9 @@ type DB interface {
 type Querier interface {
 	// Exec returns how many rows the statement changed.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)
+	// Do runs a statement of whose outcome nobody needs to know now. In an update it may travel with the next statement, or with the commit, which then returns its error; arguments must stay as
+	// they are until then.
+	Do(ctx context.Context, statement string, args ...any) error
 	// Query passes each row to scan, whose argument reads the columns.
 	Query(ctx context.Context, statement string, scan func(row Row) error, args ...any) error
 }

@@ -73,7 +73,7 @@ func (t *tx) record(ctx context.Context, n files.Node, detail []byte, content in
 		if content, err = newContent(ctx, t.q, t.id, 0, detail); err != nil {
 			return err
 		}
-	} else if _, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3 WHERE id = ?1`, content, t.id, detail); err != nil {
+	} else if err := t.q.Do(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3 WHERE id = ?1`, content, t.id, detail); err != nil {
 		return err
 	}
 	return t.write(ctx, n, content)
@@ -98,8 +98,7 @@ func (t *tx) Move(ctx context.Context, from fsops.Path, n files.Node, detail []b
 	if err := t.move(ctx, old, n); err != nil {
 		return err
 	}
-	_, err = t.q.Exec(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, contentID(old.Node), detail)
-	return err
+	return t.q.Do(ctx, `UPDATE contents SET hash_state = ?2 WHERE id = ?1`, contentID(old.Node), detail)
 }
 
 // Unrecord implements [IndexTx].
@@ -113,8 +112,7 @@ func (t *tx) Unrecord(ctx context.Context, p fsops.Path) error {
 
 // Exec implements [IndexTx].
 func (t *tx) Exec(ctx context.Context, statement string, args ...any) error {
-	_, err := t.q.Exec(ctx, statement, args...)
-	return err
+	return t.q.Do(ctx, statement, args...)
 }
 
 // Known returns what the index knows about files, by key.

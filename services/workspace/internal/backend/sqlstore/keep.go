@@ -53,7 +53,7 @@ func (t *tx) retire(ctx context.Context, old past, removed bool) error {
 		if !there {
 			statement = `DELETE FROM revisions WHERE content_id = ?1`
 		}
-		if _, err := t.q.Exec(ctx, statement, id); err != nil {
+		if err := t.q.Do(ctx, statement, id); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,7 @@ func (t *tx) setRemoved(ctx context.Context, p fsops.Path, removed bool) error {
 	if err := t.flushPast(ctx); err != nil {
 		return err
 	}
-	_, err := t.q.Exec(ctx, `UPDATE revisions SET removed = ?4 WHERE space_id = ?1 AND key = ?2 AND seq > ?3`, t.id, p.Key(), t.began, number(removed))
-	return err
+	return t.q.Do(ctx, `UPDATE revisions SET removed = ?4 WHERE space_id = ?1 AND key = ?2 AND seq > ?3`, t.id, p.Key(), t.began, number(removed))
 }
 
 // comesBack is for a path that gets a file where nothing was.
@@ -145,12 +144,11 @@ func (t *tx) drop(ctx context.Context, doomed func(row string) string, args ...a
 	if err := t.flushPast(ctx); err != nil {
 		return err
 	}
-	if _, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?4 WHERE id IN (SELECT d.content_id FROM revisions d WHERE `+doomed("d")+` AND d.live = 0)
+	if err := t.q.Do(ctx, `UPDATE contents SET loose_since = ?4 WHERE id IN (SELECT d.content_id FROM revisions d WHERE `+doomed("d")+` AND d.live = 0)
 		AND NOT EXISTS (SELECT 1 FROM revisions r WHERE r.content_id = contents.id AND NOT (`+doomed("r")+`))`, append(args, t.now.UnixMicro())...); err != nil {
 		return err
 	}
-	_, err := t.q.Exec(ctx, `DELETE FROM revisions AS d WHERE `+doomed("d"), args...)
-	return err
+	return t.q.Do(ctx, `DELETE FROM revisions AS d WHERE `+doomed("d"), args...)
 }
 
 func number(is bool) int64 {

@@ -44,7 +44,7 @@ func (t *tx) insert(ctx context.Context, into string, rows [][]any) error {
 				break
 			}
 		}
-		if _, err := t.q.Exec(ctx, t.insertOf(into, n, len(rows[0])), slices.Concat(rows[:n]...)...); err != nil {
+		if err := t.q.Do(ctx, t.insertOf(into, n, len(rows[0])), slices.Concat(rows[:n]...)...); err != nil {
 			return err
 		}
 		rows = rows[n:]

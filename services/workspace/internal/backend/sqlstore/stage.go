@@ -59,11 +59,10 @@ func (s *staged) Discard() {
 }
 
 func dropContent(ctx context.Context, q Querier, id int64) error {
-	if _, err := q.Exec(ctx, `DELETE FROM chunks WHERE content_id = ?1`, id); err != nil {
+	if err := q.Do(ctx, `DELETE FROM chunks WHERE content_id = ?1`, id); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `DELETE FROM contents WHERE id = ?1`, id)
-	return err
+	return q.Do(ctx, `DELETE FROM contents WHERE id = ?1`, id)
 }
 
 type txKey struct{}
@@ -141,6 +140,7 @@ func (s *Store) addChunk(ctx context.Context, q Querier, to *staged, data []byte
 		}
 		to.id = id
 	}
+	// Not later: the buffer is filled anew for the next chunk.
 	_, err := q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, ?2, ?3)`, to.id, to.size, data)
 	return err
 }

@@ -101,6 +101,13 @@ func (c checked) Exec(ctx context.Context, statement string, args ...any) (int64
 	return n, c.s.fault(ctx, err)
 }
 
+func (c checked) Do(ctx context.Context, statement string, args ...any) error {
+	if err := c.s.open(); err != nil {
+		return err
+	}
+	return c.s.fault(ctx, c.querier(ctx).Do(ctx, statement, args...))
+}
+
 func (c checked) Query(ctx context.Context, statement string, scan func(Row) error, args ...any) error {
 	if err := c.s.open(); err != nil {
 		return err
@@ -261,7 +268,7 @@ func (s *Store) Forget(ctx context.Context, space files.Space) (int64, error) {
 			`DELETE FROM contents WHERE space_id = ?1`, `DELETE FROM nodes WHERE space_id = ?1`, `DELETE FROM whiteouts WHERE space_id = ?1`,
 			`DELETE FROM revisions WHERE space_id = ?1`, `DELETE FROM changes WHERE space_id = ?1`, `DELETE FROM effects WHERE space_id = ?1`, `DELETE FROM spaces WHERE id = ?1`,
 		} {
-			if _, err := q.Exec(ctx, statement, id); err != nil {
+			if err := q.Do(ctx, statement, id); err != nil {
 				return err
 			}
 		}

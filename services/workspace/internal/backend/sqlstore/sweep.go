@@ -40,11 +40,10 @@ func (t *tx) sweep(ctx context.Context) error {
 	if err := t.sweepHistory(ctx); err != nil {
 		return err
 	}
-	if _, err := t.q.Exec(ctx, `DELETE FROM changes WHERE space_id = ?1 AND seq <= ?2`, t.id, t.seq-keptChanges); err != nil {
+	if err := t.q.Do(ctx, `DELETE FROM changes WHERE space_id = ?1 AND seq <= ?2`, t.id, t.seq-keptChanges); err != nil {
 		return err
 	}
-	_, err = t.q.Exec(ctx, `DELETE FROM effects WHERE space_id = ?1 AND time < ?2`, t.id, t.now.Add(-effect.RecordLife).UnixMicro())
-	return err
+	return t.q.Do(ctx, `DELETE FROM effects WHERE space_id = ?1 AND time < ?2`, t.id, t.now.Add(-effect.RecordLife).UnixMicro())
 }
 
 // sweepHistory removes revisions that are too old: those of the space, and of one of the next spaces in turn, where perhaps nobody writes any more.

@@ -20,8 +20,7 @@ func (t *tx) newIndexedContent(ctx context.Context, p fsops.Path, s *staged) (id
 
 // indexMoved says that the revision of a file that was just given out has this content.
 func (t *tx) indexMoved(ctx context.Context, id int64, p fsops.Path) error {
-	_, err := t.q.Exec(ctx, `UPDATE contents SET key = ?2, rev = ?3 WHERE id = ?1`, id, p.Key(), t.rev)
-	return err
+	return t.q.Do(ctx, `UPDATE contents SET key = ?2, rev = ?3 WHERE id = ?1`, id, p.Key(), t.rev)
 }
 
 // appended returns the signature of content that data was added to. It costs the same at any size, except that one that has grown too full is made anew from the whole content,

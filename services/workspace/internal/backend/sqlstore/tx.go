@@ -81,7 +81,7 @@ func (t *tx) begin(ctx context.Context) error {
 	if err := read(); err != nil || t.id != 0 {
 		return err
 	}
-	if _, err := t.q.Exec(ctx, `INSERT INTO spaces (name, generation) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`, string(t.space), newGeneration()); err != nil {
+	if err := t.q.Do(ctx, `INSERT INTO spaces (name, generation) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`, string(t.space), newGeneration()); err != nil {
 		return err
 	}
 	return read()
@@ -113,7 +113,7 @@ func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) er
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	if _, err := t.q.Exec(ctx, `UPDATE spaces SET seq = ?2, revisions = ?3, bytes = ?4, files = ?5, whiteouts = ?6 WHERE id = ?1`,
+	if err := t.q.Do(ctx, `UPDATE spaces SET seq = ?2, revisions = ?3, bytes = ?4, files = ?5, whiteouts = ?6 WHERE id = ?1`,
 		t.id, t.seq, t.rev, t.usage.Bytes, t.usage.Files, t.usage.Whiteouts); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (t *tx) finish(ctx context.Context, effect files.Effect, outcome []byte) er
 		if outcome == nil {
 			outcome = []byte{}
 		}
-		if _, err := t.q.Exec(ctx, `INSERT INTO effects (space_id, effect, hash, outcome, seq, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+		if err := t.q.Do(ctx, `INSERT INTO effects (space_id, effect, hash, outcome, seq, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
 			t.id, effect.ID, effect.Hash, outcome, t.seq, t.now.UnixMicro()); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (t *tx) replace(ctx context.Context, old past, n files.Node) error {
 func (t *tx) write(ctx context.Context, n files.Node, content int64) error {
 	t.made[n.Revision] = true
 	parent := n.Path.Parent().Key()
-	_, err := t.q.Exec(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, size, mtime, revision, sha256, mode, author, content_id)
+	err := t.q.Do(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, size, mtime, revision, sha256, mode, author, content_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 		ON CONFLICT (space_id, key) DO UPDATE SET path = excluded.path, size = excluded.size, mtime = excluded.mtime, revision = excluded.revision,
 		sha256 = excluded.sha256, mode = excluded.mode, author = excluded.author, content_id = excluded.content_id`,
@@ -227,21 +227,20 @@ func (t *tx) takeOver(ctx context.Context, p fsops.Path, from files.Staged) (int
 	}
 	t.took = append(t.took, s)
 	if s.id != 0 {
-		_, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3, key = ?4, rev = ?5 WHERE id = ?1`,
+		err := t.q.Do(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3, key = ?4, rev = ?5 WHERE id = ?1`,
 			s.id, t.id, s.state, p.Key(), t.rev+1)
 		return s.id, err
 	}
 	id, err := t.newIndexedContent(ctx, p, s)
 	if err == nil && len(s.data) > 0 {
-		_, err = t.q.Exec(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, 0, ?2)`, id, s.data)
+		err = t.q.Do(ctx, `INSERT INTO chunks (content_id, start, data) VALUES (?1, 0, ?2)`, id, s.data)
 	}
 	return id, err
 }
 
 // loosen leaves the content of a replaced or removed file to the sweep.
 func (t *tx) loosen(ctx context.Context, id int64) error {
-	_, err := t.q.Exec(ctx, `UPDATE contents SET loose_since = ?2 WHERE id = ?1`, id, t.now.UnixMicro())
-	return err
+	return t.q.Do(ctx, `UPDATE contents SET loose_since = ?2 WHERE id = ?1`, id, t.now.UnixMicro())
 }
 
 func (t *tx) newRevision() string {
