@@ -22,7 +22,8 @@ const DefaultAddress = "127.0.0.1:7402"
 type Config struct {
 	Data       string            `name:"data" help:"Directory of the service's own data: buckets, database, journal." default:"./.gantry/workspace/.gantry-runtime"`
 	Backend    string            `name:"backend" help:"Where buckets are kept: local (plain files), sqlite, postgres, redis, object." enum:"local,sqlite,postgres,redis,object" default:"local"`
-	Postgres   config.Secret     `name:"postgres-dsn" help:"DSN of the PostgreSQL that keeps the buckets."`
+	Journal    string            `name:"journal-backend" help:"Where the journal of threads is kept: sqlite, postgres. Blank: postgres when that is the backend of the buckets, else sqlite." enum:",sqlite,postgres" default:""`
+	Postgres   config.Secret     `name:"postgres-dsn" help:"DSN of the PostgreSQL that keeps the buckets or the journal."`
 	Redis      config.Secret     `name:"redis-url" help:"URL of the Redis that keeps the buckets: redis://[user:password@]host:port[/database]."`
 	Object     string            `name:"object-url" help:"URL of the bucket of an object store that keeps the buckets: s3://NAME?region=REGION, gs://NAME, azblob://CONTAINER. Credentials come from the environment."`
 	CacheBytes int64             `name:"cache-bytes" help:"Memory for recently read contents of the backends redis and object, and as much again for their listings." default:"268435456"`
@@ -73,7 +74,10 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("workspace: backend is %q, not one of %s", c.Backend, strings.Join(slices.Sorted(maps.Keys(backends)), ", ")))
 	}
 	errs = append(errs, c.validateRoutes()...)
-	if c.uses(BackendPostgres) && c.Postgres.Reveal() == "" {
+	if _, ok := journals[c.journalBackend()]; !ok {
+		errs = append(errs, fmt.Errorf("workspace: journal-backend is %q, not one of %s", c.Journal, strings.Join(slices.Sorted(maps.Keys(journals)), ", ")))
+	}
+	if (c.uses(BackendPostgres) || c.journalBackend() == BackendPostgres) && c.Postgres.Reveal() == "" {
 		errs = append(errs, errors.New("workspace: backend postgres needs postgres-dsn"))
 	}
 	if c.uses(BackendRedis) && c.Redis.Reveal() == "" {

@@ -52,6 +52,8 @@ func TestConfigRefuses(t *testing.T) {
 		"needs object-url":            func(c *workspace.Config) { c.Backend = workspace.BackendObject },
 		"cache-bytes is 5; it must":   func(c *workspace.Config) { c.CacheBytes = 5 },
 		"needs postgres-dsn":          func(c *workspace.Config) { c.Backend = workspace.BackendPostgres },
+		"postgres needs postgres-dsn": func(c *workspace.Config) { c.Journal = workspace.BackendPostgres },
+		`journal-backend is "redis"`:  func(c *workspace.Config) { c.Journal = workspace.BackendRedis },
 		"quota is negative":           func(c *workspace.Config) { c.MaxFiles = -1 },
 		"names the root":              func(c *workspace.Config) { c.Routes = map[string]string{"/": "sqlite"} },
 		"leaves the root":             func(c *workspace.Config) { c.Routes = map[string]string{"../x": "sqlite"} },

@@ -15,7 +15,6 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	workspacev1 "github.com/gantry-agents/gantry/gen/gantry/workspace/v1"
 	"github.com/gantry-agents/gantry/libs/identity"
-	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsqlite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 	"github.com/gantry-agents/gantry/services/workspace/internal/rpc/caller"
@@ -51,6 +50,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
+	clocks := deps
 	if deps.Clock == nil {
 		deps.Clock = time.Now
 	}
@@ -67,11 +67,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.store, err = openStore(ctx, cfg, mounts(layout), deps); err != nil {
 		return nil, err
 	}
-	if cfg.uses(BackendRedis) || cfg.uses(BackendObject) {
+	if (cfg.uses(BackendRedis) || cfg.uses(BackendObject)) && cfg.journalBackend() == BackendSQLite {
 		deps.Logger.InfoContext(ctx, "files are kept on a store that takes files only: the journal stays in a database, and so do the tasks of the task service", "files", cfg.Backend, "journal", cfg.Data)
 	}
-	if s.journal, err = journalsqlite.Open(ctx, journalsqlite.Config{Path: filepath.Join(cfg.Data, "journal.db"), Now: deps.Clock, Log: deps.Logger}); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the journal: %w", err), s.store.Close())
+	// A journal on a server goes by that one's clock, unless the caller has one.
+	if s.journal, err = openJournal(ctx, cfg, clocks); err != nil {
+		return nil, errors.Join(err, s.store.Close())
 	}
 	s.templates = templates.New(layout, s.store)
 	s.callers = &caller.Resolver{

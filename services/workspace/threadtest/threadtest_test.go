@@ -16,7 +16,9 @@ import (
 	"github.com/gantry-agents/gantry/libs/middleware"
 	"github.com/gantry-agents/gantry/libs/server"
 	"github.com/gantry-agents/gantry/libs/testkit"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalpostgres"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsqlite"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 	"github.com/gantry-agents/gantry/services/workspace/internal/rpc/thread"
 	"github.com/gantry-agents/gantry/services/workspace/threadtest"
 )
@@ -29,8 +31,28 @@ func TestThreadService(t *testing.T) {
 		if target := os.Getenv("GANTRY_TARGET"); target != "" {
 			return dial(tb, target, nil)
 		}
-		return serve(tb, nil)
+		return serve(tb, sqlite(tb), nil)
 	})
+}
+
+// TestThreadServiceOnPostgres runs the suite against the shared store.
+func TestThreadServiceOnPostgres(t *testing.T) {
+	threadtest.Run(testkit.Wrap(t), func(tb testing.TB) grpc.ClientConnInterface {
+		store, err := journalpostgres.Open(tb.Context(), journalpostgres.Config{DSN: testkit.Postgres(tb)})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return serve(tb, store, nil)
+	})
+}
+
+func sqlite(tb testing.TB) journal.Store {
+	tb.Helper()
+	store, err := journalsqlite.Open(tb.Context(), journalsqlite.Config{Path: filepath.Join(tb.TempDir(), "journal.db")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return store
 }
 
 func dial(tb testing.TB, target string, network *inproc.Network) grpc.ClientConnInterface {
@@ -43,13 +65,9 @@ func dial(tb testing.TB, target string, network *inproc.Network) grpc.ClientConn
 	return conn
 }
 
-// serve starts a server on a fresh store, with a fault if there is one.
-func serve(tb testing.TB, fault fault) grpc.ClientConnInterface {
+// serve starts a server on a store, which it closes, with a fault if there is one.
+func serve(tb testing.TB, store journal.Store, fault fault) grpc.ClientConnInterface {
 	tb.Helper()
-	store, err := journalsqlite.Open(tb.Context(), journalsqlite.Config{Path: filepath.Join(tb.TempDir(), "journal.db")})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	tb.Cleanup(func() { _ = store.Close() })
 	auth, err := access.New(access.Config{}, access.Options{})
 	if err != nil {
@@ -117,7 +135,7 @@ func TestTheSuiteNotices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			failures := testkit.Failures(func(t testkit.T) {
-				threadtest.Run(t, func(tb testing.TB) grpc.ClientConnInterface { return serve(tb, fault) })
+				threadtest.Run(t, func(tb testing.TB) grpc.ClientConnInterface { return serve(tb, sqlite(tb), fault) })
 			})
 			if len(failures) == 0 {
 				t.Error("the suite passes a service that is broken")
