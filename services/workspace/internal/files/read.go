@@ -112,7 +112,10 @@ func (m *merge) page(ctx context.Context, size int, request []string, keep func(
 func (v *View) Open(ctx context.Context, p fsops.Path) (Entry, Content, error) {
 	const tries = 5
 	for try := 1; ; try++ {
-		at, err := v.see(ctx, p)
+		at, err := v.resolve(ctx, prefetch(v.own), p)
+		if err == nil {
+			err = at.mustExist(p)
+		}
 		if err != nil {
 			return Entry{}, nil, err
 		}
