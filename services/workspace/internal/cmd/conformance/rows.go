@@ -24,7 +24,7 @@ var rows = []row{
 	{name: "files_object_s3", tests: []tests{{"internal/backend/object", "^(TestStore|TestReplicas)$/^s3$"}, {"", "^(TestFilesystem|TestWorkspace)$/^object$"}}},
 	{name: "files_composite", tests: []tests{{"internal/backend/composite", "^TestStoreOver"}, {"", "^TestRouted"}}},
 	{name: "journal_sqlite", tests: []tests{{"internal/backend/journalsqlite", "^TestStore$"}, {"threadtest", "^TestThreadService$"}}},
-	{name: "journal_postgres", tests: []tests{{"internal/backend/journalpostgres", "^TestStore$"}}},
+	{name: "journal_postgres", tests: []tests{{"internal/backend/journalpostgres", "^TestStore$"}, {"threadtest", "^TestThreadServiceOnPostgres$"}}},
 	{name: "process_files", process: true, tests: []tests{{"", "^(TestFilesystem|TestWorkspace)$/^local$"}}},
 	{name: "process_threads", process: true, tests: []tests{{"threadtest", "^TestThreadService$"}}},
 	{name: "rpcs_with_effect", tests: []tests{{"", "^TestEffects$"}}},
