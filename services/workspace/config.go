@@ -78,7 +78,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("workspace: journal-backend is %q, not one of %s", c.Journal, strings.Join(slices.Sorted(maps.Keys(journals)), ", ")))
 	}
 	if (c.uses(BackendPostgres) || c.journalBackend() == BackendPostgres) && c.Postgres.Reveal() == "" {
-		errs = append(errs, errors.New("workspace: backend postgres needs postgres-dsn"))
+		errs = append(errs, errors.New("workspace: postgres-dsn is needed where PostgreSQL keeps the buckets or the journal"))
 	}
 	if c.uses(BackendRedis) && c.Redis.Reveal() == "" {
 		errs = append(errs, errors.New("workspace: backend redis needs redis-url, as in redis://localhost:6379/0"))

@@ -104,8 +104,9 @@ func (d *database) commitGroups() {
 func (d *database) commitGroup(group []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupTime)
 	err := d.sendGroup(ctx, group)
+	late := ctx.Err() != nil // to be asked before cancel makes it so
 	cancel()
-	if err != nil && len(group) > 1 && !lost(err) && ctx.Err() == nil {
+	if err != nil && len(group) > 1 && !lost(err) && !late {
 		for _, c := range group {
 			d.commitGroup([]*commit{c})
 		}

@@ -18,8 +18,8 @@ const (
 	maxTries = 8
 	// tellEvery bounds how often a process tells the others of changes.
 	tellEvery = 5 * time.Millisecond
-	// connectPause bounds the wait before the listening connection is made again.
-	connectPause = 2 * time.Second
+	// firstPause and connectPause bound the wait before the listening connection is made again.
+	firstPause, connectPause = 50 * time.Millisecond, 2 * time.Second
 	// migrationLock is the advisory lock under which replicas that start together migrate one after another.
 	migrationLock = 0x67616e7472796a
 	// ownerMemory is how long a dead owner is remembered, and refused.

@@ -121,7 +121,7 @@ func (d *database) listen(cfg *pgx.ConnConfig) {
 		<-d.quit
 		cancel()
 	})
-	wait := 50 * time.Millisecond
+	wait := firstPause
 	for {
 		begun := time.Now()
 		err := d.hear(ctx, cfg)
@@ -129,8 +129,8 @@ func (d *database) listen(cfg *pgx.ConnConfig) {
 			return
 		}
 		d.log.Warn("journal: the connection that hears of others' changes is lost and made again", "error", err)
-		if wait *= 2; time.Since(begun) > connectPause || wait > connectPause {
-			wait = connectPause
+		if wait = min(2*wait, connectPause); time.Since(begun) > connectPause {
+			wait = firstPause // it was good for a while: a server that restarts is soon back
 		}
 		select {
 		case <-ctx.Done():

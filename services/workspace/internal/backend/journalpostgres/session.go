@@ -2,6 +2,7 @@ package journalpostgres
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,6 +58,17 @@ func (s *session) Exec(query string, args ...any) (int64, error) {
 		return nil
 	})
 	return changed, s.flush()
+}
+
+// commit ends the transaction, with what waits.
+func (s *session) commit() error {
+	s.waiting.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" {
+			return errors.New("the transaction was rolled back, since one of its statements had failed")
+		}
+		return nil
+	})
+	return s.flush()
 }
 
 // flush sends what waits.
