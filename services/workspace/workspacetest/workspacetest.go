@@ -45,12 +45,18 @@ func Run(t testkit.T, connect func(t testkit.T) grpc.ClientConnInterface) {
 	} {
 		t.Run(c.name, func(t testkit.T) {
 			conn := connect(t)
-			s := &suite{T: t, workspaces: workspacev1.NewWorkspaceServiceClient(conn), files: filesystemv1.NewFilesystemServiceClient(conn)}
-			s.agent = "wstest-" + strings.ToLower(rand.Text()[:10])
+			s := &suite{T: t, agent: newAgent()}
+			s.connect(conn)
 			c.test(s)
 		})
 	}
+	t.Run("layers", func(t testkit.T) {
+		RunLayers(t, func(t testkit.T) Layers { return Layers{Conn: connect(t), Agent: newAgent()} })
+	})
 }
+
+// newAgent names an agent that nobody else uses.
+func newAgent() string { return "wstest-" + strings.ToLower(rand.Text()[:10]) }
 
 // suite is one case: an agent that nobody else uses.
 type suite struct {
@@ -58,6 +64,7 @@ type suite struct {
 	workspaces workspacev1.WorkspaceServiceClient
 	files      filesystemv1.FilesystemServiceClient
 	agent      string
+	layers     Layers
 }
 
 func (s *suite) as(user string) context.Context {
