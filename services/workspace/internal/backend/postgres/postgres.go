@@ -118,13 +118,14 @@ func (d *db) migrate(ctx context.Context) error {
 
 // Dialect implements [sqlstore.DB].
 func (d *db) Dialect() sqlstore.Dialect {
+	in := func(p string) string { return "= ANY (" + p + ")" }
 	return sqlstore.Dialect{
 		ForUpdate: " FOR UPDATE", TryForUpdate: " FOR UPDATE SKIP LOCKED",
 		// An array of its own, whose elements are looked up by the index: of IN (SELECT …) the planner makes a scan of the whole space while it knows little of the table.
-		InTexts: func(p string) string { return "= ANY (ARRAY(SELECT json_array_elements_text(" + p + "::text::json)))" },
-		InNumbers: func(p string) string {
-			return "= ANY (ARRAY(SELECT json_array_elements_text(" + p + "::text::json)::bigint))"
-		},
+		InTexts: in, InNumbers: in,
+		Texts:       func(list []string) any { return list },
+		Numbers:     func(list []int64) any { return list },
+		NextIDs:     "SELECT nextval(pg_get_serial_sequence('contents', 'id')) FROM generate_series(1, 100)",
 		Joined:      func(a, b string) string { return a + " || " + b },
 		MaxKeyBytes: maxKeyBytes,
 	}

@@ -131,7 +131,7 @@ func runSet(ctx context.Context, tx *sql.Tx, set embed.FS) error {
 func (d *DB) Dialect() sqlstore.Dialect {
 	in := func(parameter string) string { return "IN (SELECT value FROM json_each(" + parameter + "))" }
 	return sqlstore.Dialect{
-		InTexts: in, InNumbers: in,
+		InTexts: in, InNumbers: in, Texts: sqlstore.JSONTexts, Numbers: sqlstore.JSONNumbers,
 		// The operator makes a text of two blobs, byte for byte.
 		Joined: func(a, b string) string { return "CAST(" + a + " || " + b + " AS BLOB)" },
 	}

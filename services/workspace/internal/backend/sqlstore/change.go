@@ -108,6 +108,7 @@ func (t *tx) Remove(ctx context.Context, p fsops.Path) error {
 
 // take removes the row of a file.
 func (t *tx) take(ctx context.Context, p fsops.Path) error {
+	t.seen = nil
 	err := t.q.Do(ctx, `DELETE FROM nodes WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
 	t.leaves(p)
 	return err

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"strconv"
 	"sync"
@@ -44,11 +43,10 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 			out[i] = []byte{}
 		}
 	}
-	list, err := json.Marshal(ids)
-	if err != nil || len(ids) == 0 {
-		return out, err
+	if len(ids) == 0 {
+		return out, nil
 	}
-	err = t.q.Query(ctx, `SELECT content_id, data FROM chunks WHERE content_id `+t.store.db.Dialect().InNumbers("?1")+` ORDER BY content_id, start`,
+	err := t.q.Query(ctx, `SELECT content_id, data FROM chunks WHERE content_id `+t.store.db.Dialect().InNumbers("?1")+` ORDER BY content_id, start`,
 		func(row Row) error {
 			var id int64
 			var data []byte
@@ -61,7 +59,7 @@ func (t *tree) Load(ctx context.Context, nodes ...files.Node) ([][]byte, error) 
 				}
 			}
 			return nil
-		}, string(list))
+		}, t.store.db.Dialect().Numbers(ids))
 	for i, n := range nodes {
 		if int64(len(out[i])) > n.Size {
 			out[i] = out[i][:n.Size] // appended to since

@@ -45,8 +45,13 @@ type Dialect struct {
 	ForUpdate string
 	// TryForUpdate is ForUpdate that leaves out a row which another transaction has locked.
 	TryForUpdate string
-	// InTexts and InNumbers are the condition that the value before them is one of the elements of the JSON array in a parameter.
+	// InTexts and InNumbers are the condition that the value before them is one of the elements of the list in a parameter.
 	InTexts, InNumbers func(parameter string) string
+	// Texts and Numbers are lists as the database takes them.
+	Texts   func([]string) any
+	Numbers func([]int64) any
+	// NextIDs returns unused numbers for rows of contents, some at once. "": rows get theirs when they are inserted.
+	NextIDs string
 	// Joined stands for two byte strings, one after the other.
 	Joined func(a, b string) string
 	// MaxKeyBytes bounds a key. 0: no bound.

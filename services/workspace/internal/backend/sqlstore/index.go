@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -68,6 +67,7 @@ func (t *tx) record(ctx context.Context, n files.Node, detail []byte, content in
 	if err := t.replace(ctx, old, n); err != nil {
 		return err
 	}
+	t.seen = nil
 	t.rev++
 	if content == 0 {
 		if content, err = newContent(ctx, t.q, t.id, 0, detail); err != nil {
@@ -93,6 +93,7 @@ func (t *tx) Move(ctx context.Context, from fsops.Path, n files.Node, detail []b
 	if old.Kind != files.KindFile {
 		return t.Record(ctx, n, detail)
 	}
+	t.seen = nil
 	t.rev++
 	t.usage.Bytes += n.Size - old.Size
 	if err := t.move(ctx, old, n); err != nil {
@@ -118,11 +119,10 @@ func (t *tx) Exec(ctx context.Context, statement string, args ...any) error {
 // Known returns what the index knows about files, by key.
 func (s *Store) Known(ctx context.Context, space files.Space, keys []string) (map[string]Known, error) {
 	out := make(map[string]Known, len(keys))
-	list, err := json.Marshal(keys)
-	if err != nil || len(keys) == 0 {
-		return out, err
+	if len(keys) == 0 {
+		return out, nil
 	}
-	err = checked{s}.Query(ctx, `SELECT n.key, n.path, n.size, n.mtime, n.revision, n.sha256, n.mode, n.author, n.content_id, c.hash_state
+	err := checked{s}.Query(ctx, `SELECT n.key, n.path, n.size, n.mtime, n.revision, n.sha256, n.mode, n.author, n.content_id, c.hash_state
 		FROM nodes n JOIN contents c ON c.id = n.content_id
 		WHERE `+ofSpace+` AND n.key `+s.db.Dialect().InTexts("?2"), func(row Row) error {
 		var key, path string
@@ -136,7 +136,7 @@ func (s *Store) Known(ctx context.Context, space files.Space, keys []string) (ma
 		k.Detail = append([]byte(nil), k.Detail...)
 		out[key] = k
 		return nil
-	}, string(space), string(list))
+	}, string(space), s.db.Dialect().Texts(keys))
 	return out, err
 }
 
@@ -182,17 +182,13 @@ func (s *Store) Detail(ctx context.Context, content int64) ([]byte, error) {
 
 // Contents returns those of the contents that the index has.
 func (s *Store) Contents(ctx context.Context, ids []int64) (map[int64]bool, error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
 	out := make(map[int64]bool, len(ids))
-	err = checked{s}.Query(ctx, `SELECT id FROM contents WHERE id `+s.db.Dialect().InNumbers("?1"), func(row Row) error {
+	err := checked{s}.Query(ctx, `SELECT id FROM contents WHERE id `+s.db.Dialect().InNumbers("?1"), func(row Row) error {
 		var id int64
 		err := row.Scan(&id)
 		out[id] = true
 		return err
-	}, string(list))
+	}, s.db.Dialect().Numbers(ids))
 	return out, err
 }
 

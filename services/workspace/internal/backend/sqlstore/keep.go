@@ -14,21 +14,33 @@ type past struct {
 	shared bool  // some kept revision has the same content: an append or a move goes on with it
 }
 
+const pastColumnsOf = nodeColumns + `, (SELECT count(*) FROM revisions r WHERE r.space_id = n.space_id AND r.key = n.key),
+		(SELECT count(*) FROM (SELECT 1 FROM revisions r WHERE r.content_id = n.content_id LIMIT 1) x)`
+
 // past returns what a path holds; the zero past when it is nothing.
 func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
 	var out past
 	if err := t.settleAt(ctx, p); err != nil {
 		return out, err
 	}
-	var shared int64
-	err := t.q.Query(ctx, `SELECT `+nodeColumns+`, (SELECT count(*) FROM revisions r WHERE r.space_id = n.space_id AND r.key = n.key),
-		(SELECT count(*) FROM (SELECT 1 FROM revisions r WHERE r.content_id = n.content_id LIMIT 1) x)
-		FROM nodes n WHERE n.space_id = ?1 AND n.key = ?2`, func(row Row) (err error) {
-		out.Node, err = scanNode(row, &out.kept, &shared)
+	known, looked := t.seen[p.Key()]
+	if looked {
+		out = known
+	} else if err := t.q.Query(ctx, `SELECT `+pastColumnsOf+` FROM nodes n WHERE n.space_id = ?1 AND n.key = ?2`, func(row Row) (err error) {
+		out, err = scanPast(row)
 		return err
-	}, t.id, p.Key())
-	out.shared = shared > 0 || t.pending.live[contentID(out.Node)]
+	}, t.id, p.Key()); err != nil {
+		return out, err
+	}
+	out.shared = out.shared || t.pending.live[contentID(out.Node)]
 	out.kept += t.pending.kept[p.Key()]
+	return out, nil
+}
+
+func scanPast(row Row) (out past, err error) {
+	var shared int64
+	out.Node, err = scanNode(row, &out.kept, &shared)
+	out.shared = shared > 0
 	return out, err
 }
 

@@ -76,7 +76,7 @@ func (t *tx) flushPast(ctx context.Context) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	t.pending.past = nil
+	t.pending.past, t.seen = nil, nil
 	clear(t.pending.kept)
 	clear(t.pending.live)
 	return t.insert(ctx, pastColumns, rows)
@@ -112,6 +112,7 @@ func (t *tx) settle(ctx context.Context) error {
 	if len(t.pending.emptied) == 0 {
 		return nil
 	}
+	t.seen = nil
 	dirs := make([]fsops.Path, 0, len(t.pending.emptied))
 	for key := range t.pending.emptied {
 		dirs = append(dirs, fsops.PathOf(key))
@@ -150,7 +151,10 @@ func (t *tx) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, error)
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
-	return t.tree.Get(ctx, paths...)
+	if len(paths) > maxSeen {
+		return t.tree.Get(ctx, paths...)
+	}
+	return t.getSeen(ctx, paths)
 }
 
 // Children implements [files.Tree].

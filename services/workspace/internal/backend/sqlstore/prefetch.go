@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
@@ -29,13 +28,9 @@ func (t *tree) GetOpen(ctx context.Context, paths ...fsops.Path) ([]files.Node, 
 	if len(keys) == 0 {
 		return out, nil, ctx.Err()
 	}
-	list, err := json.Marshal(keys)
-	if err != nil {
-		return nil, nil, err
-	}
 	last := paths[len(paths)-1].Key()
 	var opened files.Content
-	err = t.q.Query(ctx, `SELECT `+nodeColumns+`, c.data FROM nodes n LEFT JOIN chunks c ON c.content_id = n.content_id AND c.start = 0 AND n.key = ?3 AND n.size <= ?4
+	err := t.q.Query(ctx, `SELECT `+nodeColumns+`, c.data FROM nodes n LEFT JOIN chunks c ON c.content_id = n.content_id AND c.start = 0 AND n.key = ?3 AND n.size <= ?4
 		WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"), func(row Row) error {
 		var data []byte
 		n, err := scanNode(row, &data)
@@ -50,6 +45,6 @@ func (t *tree) GetOpen(ctx context.Context, paths ...fsops.Path) ([]files.Node, 
 			opened = &content{ctx: context.WithoutCancel(ctx), q: t.q, id: contentID(n), size: n.Size, chunk: append([]byte(nil), data...)}
 		}
 		return nil
-	}, string(t.space), string(list), last, int64(prefetchBytes))
+	}, string(t.space), t.store.db.Dialect().Texts(keys), last, int64(prefetchBytes))
 	return out, opened, err
 }

@@ -23,6 +23,7 @@ type Store struct {
 	db      DB
 	now     func() time.Time
 	history files.History
+	ids     ids
 	// kept and dropped are those of an index, whose contents are elsewhere: see [Store.KeepElsewhere].
 	kept    func(content int64) bool
 	dropped func(contents []int64)

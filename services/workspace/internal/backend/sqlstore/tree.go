@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"hash/fnv"
 	"strconv"
 	"time"
@@ -50,12 +49,8 @@ func (t *tree) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 		err := t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key = ?2`, take, string(t.space), keys[0])
 		return out, err
 	}
-	list, err := json.Marshal(keys)
-	if err != nil {
-		return nil, err
-	}
-	err = t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"),
-		take, string(t.space), string(list))
+	err := t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"),
+		take, string(t.space), t.store.db.Dialect().Texts(keys))
 	return out, err
 }
 

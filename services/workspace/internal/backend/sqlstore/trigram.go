@@ -13,6 +13,13 @@ import (
 
 // newIndexedContent makes the row of content that the next revision of a file has.
 func (t *tx) newIndexedContent(ctx context.Context, p fsops.Path, s *staged) (id int64, err error) {
+	if id, err = t.nextID(ctx); err != nil {
+		return 0, err
+	}
+	if id != 0 {
+		return id, t.q.Do(ctx, `INSERT INTO contents (id, space_id, loose_since, hash_state, key, rev, signature) OVERRIDING SYSTEM VALUE VALUES (?6, ?1, 0, ?2, ?3, ?4, ?5)`,
+			t.id, s.state, p.Key(), t.rev+1, []byte(s.signature), id)
+	}
 	err = t.q.Query(ctx, `INSERT INTO contents (space_id, loose_since, hash_state, key, rev, signature) VALUES (?1, 0, ?2, ?3, ?4, ?5) RETURNING id`,
 		func(row Row) error { return row.Scan(&id) }, t.id, s.state, p.Key(), t.rev+1, []byte(s.signature))
 	return id, err

@@ -22,6 +22,7 @@ type tx struct {
 	took       []*staged       // what this run took over; given back when it fails
 	made       map[string]bool // revisions of this update
 	pending    pending
+	seen       map[string]past // what Get has found, until the next change
 	swept      []int64         // contents that are gone for good
 	gone       map[string]bool // keys of the paths that it has removed
 }
@@ -186,7 +187,7 @@ func (t *tx) replace(ctx context.Context, old past, n files.Node) error {
 
 // write puts the row of a file into place.
 func (t *tx) write(ctx context.Context, n files.Node, content int64) error {
-	t.made[n.Revision] = true
+	t.seen, t.made[n.Revision] = nil, true
 	parent := n.Path.Parent().Key()
 	err := t.q.Do(ctx, `INSERT INTO nodes (space_id, key, path, parent, parent_hash, kind, size, mtime, revision, sha256, mode, author, content_id)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
@@ -244,6 +245,7 @@ func (t *tx) loosen(ctx context.Context, id int64) error {
 }
 
 func (t *tx) newRevision() string {
+	t.seen = nil
 	t.rev++
 	return t.generation + strconv.FormatInt(t.rev, 10)
 }
