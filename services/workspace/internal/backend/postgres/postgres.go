@@ -118,11 +118,14 @@ func (d *db) migrate(ctx context.Context) error {
 
 // Dialect implements [sqlstore.DB].
 func (d *db) Dialect() sqlstore.Dialect {
-	in := func(p string) string { return "= ANY (" + p + ")" }
+	// An array of its own, so that the planner expects as many elements whether it knows the list or not, and plans once for all lists.
+	in := func(kind string) func(string) string {
+		return func(p string) string { return "= ANY (ARRAY(SELECT unnest(" + p + "::" + kind + "[])))" }
+	}
 	return sqlstore.Dialect{
 		ForUpdate: " FOR UPDATE", TryForUpdate: " FOR UPDATE SKIP LOCKED",
 		// An array of its own, whose elements are looked up by the index: of IN (SELECT …) the planner makes a scan of the whole space while it knows little of the table.
-		InTexts: in, InNumbers: in,
+		InTexts: in("text"), InNumbers: in("bigint"),
 		Texts:       func(list []string) any { return list },
 		Numbers:     func(list []int64) any { return list },
 		NextIDs:     "SELECT nextval(pg_get_serial_sequence('contents', 'id')) FROM generate_series(1, 100)",
