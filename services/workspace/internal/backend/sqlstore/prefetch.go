@@ -30,8 +30,8 @@ func (t *tree) GetOpen(ctx context.Context, paths ...fsops.Path) ([]files.Node, 
 	}
 	last := paths[len(paths)-1].Key()
 	var opened files.Content
-	err := t.q.Query(ctx, `SELECT `+nodeColumns+`, c.data FROM nodes n LEFT JOIN chunks c ON c.content_id = n.content_id AND c.start = 0 AND n.key = ?3 AND n.size <= ?4
-		WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"), func(row Row) error {
+	statement, args := getOpen.with(t.store.db.Dialect(), keys, string(t.space), last, int64(prefetchBytes))
+	err := t.q.Query(ctx, statement, func(row Row) error {
 		var data []byte
 		n, err := scanNode(row, &data)
 		if err != nil {
@@ -45,6 +45,6 @@ func (t *tree) GetOpen(ctx context.Context, paths ...fsops.Path) ([]files.Node, 
 			opened = &content{ctx: context.WithoutCancel(ctx), q: t.q, id: contentID(n), size: n.Size, chunk: append([]byte(nil), data...)}
 		}
 		return nil
-	}, string(t.space), t.store.db.Dialect().Texts(keys), last, int64(prefetchBytes))
+	}, args...)
 	return out, opened, err
 }

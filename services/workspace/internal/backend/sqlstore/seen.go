@@ -24,11 +24,12 @@ func (t *tx) getSeen(ctx context.Context, paths []fsops.Path) ([]files.Node, err
 		}
 	}
 	if len(keys) > 0 {
-		err := t.q.Query(ctx, `SELECT `+pastColumnsOf+` FROM nodes n WHERE n.space_id = ?1 AND n.key `+t.store.db.Dialect().InTexts("?2"), func(row Row) error {
+		statement, args := getPasts.with(t.store.db.Dialect(), keys, t.id)
+		err := t.q.Query(ctx, statement, func(row Row) error {
 			old, err := scanPast(row)
 			seen[old.Path.Key()] = old
 			return err
-		}, t.id, t.store.db.Dialect().Texts(keys))
+		}, args...)
 		if err != nil {
 			return nil, err
 		}

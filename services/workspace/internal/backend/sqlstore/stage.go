@@ -65,6 +65,9 @@ func dropContent(ctx context.Context, q Querier, id int64) error {
 	return q.Do(ctx, `DELETE FROM contents WHERE id = ?1`, id)
 }
 
+// chunks is room for chunks on their way: most content is far smaller, and making and clearing a chunk's worth of memory would cost more than the write.
+var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
 type txKey struct{}
 
 // Stage implements [files.Store]. Within an update, large content goes through that update's transaction.
@@ -81,7 +84,9 @@ func (s *Store) Stage(ctx context.Context, r io.Reader, limit int64) (files.Stag
 		run = func(ctx context.Context, f func(context.Context, Querier) error) error { return f(ctx, t.q) }
 	}
 	h := sha256.New()
-	buf := make([]byte, 0, chunkBytes)
+	room := chunks.Get().(*[chunkBytes]byte)
+	defer chunks.Put(room)
+	buf := room[:0]
 	for {
 		if err := ctx.Err(); err != nil {
 			out.Discard()

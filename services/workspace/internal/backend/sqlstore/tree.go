@@ -45,13 +45,8 @@ func (t *tree) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 		}
 		return err
 	}
-	if len(keys) == 1 {
-		err := t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key = ?2`, take, string(t.space), keys[0])
-		return out, err
-	}
-	err := t.q.Query(ctx, `SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND n.key `+t.store.db.Dialect().InTexts("?2"),
-		take, string(t.space), t.store.db.Dialect().Texts(keys))
-	return out, err
+	statement, args := getNodes.with(t.store.db.Dialect(), keys, string(t.space))
+	return out, t.q.Query(ctx, statement, take, args...)
 }
 
 func scanNode(row Row, more ...any) (files.Node, error) {

@@ -97,7 +97,7 @@ type bare struct {
 func newBare(b *bench, dsn string) *bare {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	b.must(err)
-	cfg.MaxConns = 32
+	cfg.MaxConns = 16 // as many as a store has
 	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
 	b.must(err)
 	b.Cleanup(pool.Close)
