@@ -139,10 +139,10 @@ func (t *tx) comesBack(ctx context.Context, p fsops.Path) error {
 	return t.setRemoved(ctx, p, false)
 }
 
-// prune drops the revisions of a path that are beyond the policy's count. It waits until there are some more, so that most writes of a path need no statement for it.
+// prune drops the revisions of a path that are beyond the policy's count. It waits until there are half as many more, so that most writes of a path need no statement for it.
 func (t *tx) prune(ctx context.Context, p fsops.Path, kept int64) error {
 	count := int64(t.store.history.Count)
-	if kept == 0 || kept < count+count/4 {
+	if kept == 0 || kept < count+count/2 {
 		return nil
 	}
 	return t.drop(ctx, func(row string) string {

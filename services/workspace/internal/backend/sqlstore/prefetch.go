@@ -42,7 +42,7 @@ func (t *tree) GetOpen(ctx context.Context, paths ...fsops.Path) ([]files.Node, 
 		}
 		// An append may have made a second chunk.
 		if n.Kind == files.KindFile && n.Path.Key() == last && int64(len(data)) >= n.Size && n.Size > 0 {
-			opened = &content{ctx: context.WithoutCancel(ctx), q: t.q, id: contentID(n), size: n.Size, chunk: append([]byte(nil), data...)}
+			opened = &content{ctx: context.WithoutCancel(ctx), q: t.q, id: contentID(n), size: n.Size, chunk: data}
 		}
 		return nil
 	}, args...)
