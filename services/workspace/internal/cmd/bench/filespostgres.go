@@ -21,7 +21,7 @@ import (
 
 const (
 	smallBytes = 2048
-	rateRounds = 3
+	rateRounds = 6
 	rateTime   = 1200 * time.Millisecond
 	// pathsOfClient are written and read in turn.
 	pathsOfClient = 50
