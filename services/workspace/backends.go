@@ -39,7 +39,7 @@ var backends = map[string]func(ctx context.Context, cfg Config, mounts map[files
 		return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(cfg.Data, "files.db"), History: cfg.history()}, deps.Clock)
 	},
 	BackendPostgres: func(ctx context.Context, cfg Config, _ map[files.Space]string, deps Deps) (files.Store, error) {
-		return postgres.Open(ctx, postgres.Config{DSN: cfg.Postgres.Reveal(), History: cfg.history()}, deps.Clock)
+		return postgres.Open(ctx, postgres.Config{DSN: cfg.Postgres.Reveal(), History: cfg.history(), Log: deps.Logger}, deps.Clock)
 	},
 	BackendRedis: func(ctx context.Context, cfg Config, _ map[files.Space]string, deps Deps) (files.Store, error) {
 		return redis.Open(ctx, redis.Config{URL: cfg.Redis.Reveal(), Config: cfg.manifest(deps)}, deps.Clock)

@@ -16,10 +16,6 @@ const (
 	groupTime = 15 * time.Second
 	// maxTries bounds the runs of a transaction that the database asks to be repeated.
 	maxTries = 8
-	// tellEvery bounds how often a process tells the others of changes.
-	tellEvery = 5 * time.Millisecond
-	// firstPause and connectPause bound the wait before the listening connection is made again.
-	firstPause, connectPause = 50 * time.Millisecond, 2 * time.Second
 	// migrationLock is the advisory lock under which replicas that start together migrate one after another.
 	migrationLock = 0x67616e7472796a
 	// ownerMemory is how long a dead owner is remembered, and refused.

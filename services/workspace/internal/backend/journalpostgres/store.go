@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/pgnotify"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
@@ -28,7 +29,7 @@ type database struct {
 	texts  *texts
 	now    func() int64
 	notify *journalsql.Notifier
-	told   *teller
+	told   *pgnotify.Channel
 	queue  *queue
 	quit   chan struct{}
 	work   sync.WaitGroup
@@ -59,18 +60,17 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, failed(ctx, err)
 	}
 	d := &database{
-		pool: pool, texts: new(texts), now: cfg.now, notify: journalsql.NewNotifier(), told: newTeller(), queue: newQueue(), quit: make(chan struct{}), log: cfg.Log,
+		pool: pool, texts: new(texts), now: cfg.now, notify: journalsql.NewNotifier(), queue: newQueue(), quit: make(chan struct{}), log: cfg.Log,
 	}
 	if err := migrate(ctx, pool); err != nil {
 		pool.Close()
 		return nil, failed(ctx, err)
 	}
+	d.told = pgnotify.Open(pool, channel, d.heard, d.notify.All, d.log)
+	d.work.Go(d.watchOthers)
 	for range committers {
 		d.work.Go(d.commitGroups)
 	}
-	d.work.Go(func() { d.listen(pc.ConnConfig.Copy()) })
-	d.work.Go(d.watchOthers)
-	d.work.Go(d.tell)
 	s, err := journalsql.New(ctx, d, d.notify, cfg.Weight)
 	if err != nil {
 		return nil, errOf(d.Close(), failed(ctx, err))
@@ -86,6 +86,7 @@ func (d *database) Close() error {
 	d.queue.close()
 	close(d.quit)
 	d.work.Wait()
+	d.told.Close()
 	d.pool.Close()
 	return nil
 }
@@ -118,12 +119,6 @@ func (d *database) Write(ctx context.Context, f func(*journalsql.Tx) error) erro
 		d.changed(notes)
 	}
 	return err
-}
-
-// changed wakes the waiters here, and tells the other processes.
-func (d *database) changed(notes []journalsql.Note) {
-	d.notify.Send(notes)
-	d.told.add(notes)
 }
 
 // transact runs f in a transaction, again when the database asks for it.

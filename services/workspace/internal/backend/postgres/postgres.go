@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
+	"github.com/gantry-agents/gantry/services/workspace/internal/backend/pgnotify"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
@@ -37,6 +39,8 @@ type Config struct {
 	MaxConns int32
 	// History is the policy by which previous revisions are kept.
 	History files.History
+	// Log gets what nobody waits for. Nil: nothing is logged.
+	Log *slog.Logger
 }
 
 // Open connects to the store and brings its tables up to date. Close it.
@@ -54,7 +58,10 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 	if err != nil {
 		return nil, mapError(err)
 	}
-	d := &db{pool: pool, statements: map[string]string{}}
+	d := &db{pool: pool, log: cfg.Log, statements: map[string]string{}}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
 	if err := d.migrate(ctx); err != nil {
 		pool.Close()
 		return nil, mapError(err)
@@ -65,6 +72,8 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 // db implements [sqlstore.DB].
 type db struct {
 	pool *pgxpool.Pool
+	told *pgnotify.Channel
+	log  *slog.Logger
 
 	mu         sync.Mutex
 	statements map[string]string // as written → as PostgreSQL takes it
@@ -161,6 +170,9 @@ func (d *db) Query(ctx context.Context, statement string, scan func(sqlstore.Row
 
 // Close implements [sqlstore.DB].
 func (d *db) Close() error {
+	if d.told != nil {
+		d.told.Close()
+	}
 	d.pool.Close()
 	return nil
 }

@@ -15,14 +15,12 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-// pollEvery is how often a Wait on a store with other writers looks again.
-const pollEvery = 250 * time.Millisecond
-
 // Store implements [files.Store].
 type Store struct {
 	db      DB
 	now     func() time.Time
 	history files.History
+	poll    time.Duration // 0: nobody else writes
 	ids     ids
 	// kept and dropped are those of an index, whose contents are elsewhere: see [Store.KeepElsewhere].
 	kept    func(content int64) bool
@@ -40,7 +38,9 @@ var _ files.Store = (*Store)(nil)
 
 // New returns a store over a database whose tables exist. It keeps previous revisions by the policy history.
 func New(db DB, now func() time.Time, history files.History) *Store {
-	return &Store{db: db, now: now, history: history, signals: map[files.Space]chan struct{}{}, indexes: newIndexes()}
+	s := &Store{db: db, now: now, history: history, signals: map[files.Space]chan struct{}{}, indexes: newIndexes()}
+	s.hear()
+	return s
 }
 
 // Capabilities implements [files.Store].
@@ -148,8 +148,8 @@ func (s *Store) Wait(ctx context.Context, space files.Space, after files.Cursor)
 		return err
 	}
 	var poll <-chan time.Time
-	if s.db.Capabilities().Shared {
-		timer := time.NewTimer(pollEvery)
+	if s.poll > 0 {
+		timer := time.NewTimer(s.poll)
 		defer timer.Stop()
 		poll = timer.C
 	}
@@ -160,16 +160,6 @@ func (s *Store) Wait(ctx context.Context, space files.Space, after files.Cursor)
 		return s.open()
 	case <-poll:
 		return nil
-	}
-}
-
-// changed wakes those who wait for a space.
-func (s *Store) changed(space files.Space) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c, ok := s.signals[space]; ok {
-		close(c)
-		delete(s.signals, space)
 	}
 }
 
