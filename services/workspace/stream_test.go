@@ -18,9 +18,9 @@ import (
 // A file of any size goes in and out in constant memory.
 func TestConstantMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("moves 256 MiB")
+		t.Skip("moves 160 MiB")
 	}
-	const size, limit = 256 << 20, 64 << 20
+	const size, limit = 160 << 20, 64 << 20
 	for _, backend := range []string{workspace.BackendLocal, workspace.BackendSQLite} {
 		t.Run(backend, func(t *testing.T) {
 			files := filesystemv1.NewFilesystemServiceClient(serve(t, settings(t, backend), access.Options{}))
@@ -35,7 +35,7 @@ func TestConstantMemory(t *testing.T) {
 			chunk := make([]byte, 1<<20)
 			sum := sha256.New()
 			// What other tests of the process have left is not the transfer's, nor is the garbage that the collector leaves lying for as long as that has not doubled.
-			defer debug.SetGCPercent(debug.SetGCPercent(10))
+			defer debug.SetGCPercent(debug.SetGCPercent(30))
 			runtime.GC()
 			var before runtime.MemStats
 			runtime.ReadMemStats(&before)
