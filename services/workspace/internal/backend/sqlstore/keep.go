@@ -24,7 +24,7 @@ func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
 		return out, err
 	}
 	known, looked := t.seen[p.Key()]
-	if looked {
+	if looked || !holds(p.Key()) {
 		out = known
 	} else if err := t.q.Query(ctx, `SELECT `+pastColumnsOf+` FROM nodes n WHERE n.space_id = ?1 AND n.key = ?2`, func(row Row) (err error) {
 		out, err = scanPast(row)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // fewKeys is the number of keys up to which a statement has a parameter for each: a path and the directories above it. The database then plans it once and looks each up.
@@ -37,6 +38,9 @@ func (k *keyed) with(d Dialect, keys []string, args ...any) (string, []any) {
 	}
 	return k.few[len(keys)], args
 }
+
+// holds says whether a database may hold a key: names in UTF-8 only.
+func holds(key string) bool { return utf8.ValidString(key) }
 
 var (
 	getNodes = newKeyed(`SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND `, 2)

@@ -17,7 +17,7 @@ func (t *tx) getSeen(ctx context.Context, paths []fsops.Path) ([]files.Node, err
 	seen := make(map[string]past, len(paths))
 	for _, p := range paths {
 		if key := p.Key(); !p.IsRoot() {
-			if _, twice := seen[key]; !twice {
+			if _, twice := seen[key]; !twice && holds(key) {
 				keys = append(keys, key)
 			}
 			seen[key] = past{}

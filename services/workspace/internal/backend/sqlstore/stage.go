@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
@@ -20,6 +21,8 @@ const (
 	chunkBytes = 256 << 10
 	// inlineBytes is the size up to which staged content waits in memory.
 	inlineBytes = 256 << 10
+	// discardTime bounds the wait for a lost update whose content is to be discarded. What stays is left to the sweep.
+	discardTime = 10 * time.Second
 	// appendBytes is the size up to which an append adds to the last chunk instead of making one.
 	appendBytes = 32 << 10
 )
@@ -53,11 +56,34 @@ func (s *staged) Discard() {
 	if gone || s.id == 0 || s.within || s.store.open() != nil {
 		return
 	}
-	_ = s.store.db.Update(context.Background(), "", func(ctx context.Context, q Querier) error {
-		return dropContent(ctx, q, s.id)
+	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+	defer cancel()
+	_ = s.store.db.Update(ctx, "", func(ctx context.Context, q Querier) error {
+		_, err := s.store.dropLoose(ctx, q, []int64{s.id})
+		return err
 	})
 }
 
+// dropLoose removes contents that nothing refers to, and returns which those were. An update whose connection was lost may have taken one over all the same, or be about to: its row
+// is then locked until that is settled, and not loose afterwards.
+func (s *Store) dropLoose(ctx context.Context, q Querier, ids []int64) ([]int64, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var gone []int64
+	err := q.Query(ctx, `DELETE FROM contents WHERE loose_since > 0 AND id `+s.db.Dialect().InNumbers("?1")+` RETURNING id`, func(row Row) error {
+		var id int64
+		err := row.Scan(&id)
+		gone = append(gone, id)
+		return err
+	}, s.db.Dialect().Numbers(ids))
+	if err != nil || len(gone) == 0 {
+		return nil, err
+	}
+	return gone, q.Do(ctx, `DELETE FROM chunks WHERE content_id `+s.db.Dialect().InNumbers("?1"), s.db.Dialect().Numbers(gone))
+}
+
+// dropContent removes a content of an index, which keeps no bytes here.
 func dropContent(ctx context.Context, q Querier, id int64) error {
 	if err := q.Do(ctx, `DELETE FROM chunks WHERE content_id = ?1`, id); err != nil {
 		return err

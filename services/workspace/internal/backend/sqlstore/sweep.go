@@ -31,12 +31,9 @@ func (t *tx) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		if err := dropContent(ctx, t.q, id); err != nil {
-			return err
-		}
+	if t.swept, err = t.store.dropLoose(ctx, t.q, ids); err != nil {
+		return err
 	}
-	t.swept = ids
 	if err := t.sweepHistory(ctx); err != nil {
 		return err
 	}

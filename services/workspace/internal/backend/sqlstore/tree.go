@@ -32,8 +32,10 @@ func (t *tree) Get(ctx context.Context, paths ...fsops.Path) ([]files.Node, erro
 			out[i] = files.Node{Kind: files.KindDir, Mode: 0o755}
 			continue
 		}
-		keys = append(keys, p.Key())
-		index[p.Key()] = append(index[p.Key()], i)
+		if key := p.Key(); holds(key) {
+			keys = append(keys, key)
+			index[key] = append(index[key], i)
+		}
 	}
 	if len(keys) == 0 {
 		return out, ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
@@ -228,8 +229,12 @@ func (t *tx) takeOver(ctx context.Context, p fsops.Path, from files.Staged) (int
 	}
 	t.took = append(t.took, s)
 	if s.id != 0 {
-		err := t.q.Do(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3, key = ?4, rev = ?5 WHERE id = ?1`,
+		// Not later: whoever discards the content meanwhile waits for the row from here on, or has removed it before.
+		n, err := t.q.Exec(ctx, `UPDATE contents SET space_id = ?2, loose_since = 0, hash_state = ?3, key = ?4, rev = ?5 WHERE id = ?1 AND loose_since > 0`,
 			s.id, t.id, s.state, p.Key(), t.rev+1)
+		if err == nil && n == 0 {
+			err = errdefs.New(errdefs.ErrAborted, fsops.Domain, fsops.ReasonRevisionConflict, "the content that was sent waited too long and was removed; send it again")
+		}
 		return s.id, err
 	}
 	id, err := t.newIndexedContent(ctx, p, s)
