@@ -49,14 +49,10 @@ func s3Bucket(base string) string {
 
 var s3Server = sync.OnceValues(func() (Server, error) { return startS3() })
 
-// s3Binary builds the server; the build cache makes that quick.
-var s3Binary = sync.OnceValues(func() (string, error) {
+// buildS3 builds the server into a directory; the build cache makes that quick.
+func buildS3(dir string) (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return "", errors.New("no go command is there to build the S3 server of deploy/tools/s3, and " + S3Env + " is not set")
-	}
-	dir, err := os.MkdirTemp("", "gantry-s3-build-")
-	if err != nil {
-		return "", err
 	}
 	bin := filepath.Join(dir, "s3")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
@@ -65,13 +61,9 @@ var s3Binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build deploy/tools/s3: %w: %s", err, out)
 	}
 	return bin, nil
-})
+}
 
 func startS3(flags ...string) (Server, error) {
-	bin, err := s3Binary()
-	if err != nil {
-		return Server{}, err
-	}
 	port, err := freePort()
 	if err != nil {
 		return Server{}, err
@@ -79,6 +71,10 @@ func startS3(flags ...string) (Server, error) {
 	dir, err := os.MkdirTemp("", "gantry-s3-")
 	if err != nil {
 		return Server{}, err
+	}
+	bin, err := buildS3(dir)
+	if err != nil {
+		return Server{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	w, err := startWatched(dir, "KILL", 10, nil, nil, nil, append([]string{bin, "-address", address}, flags...)...)
