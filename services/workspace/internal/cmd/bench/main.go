@@ -50,6 +50,7 @@ var parts = []part{
 	{"grep-redis", func(b *bench) { grepShared(b, "redis", redisSettings) }},
 	{"files-postgres", filesPostgres},
 	{"journal-sqlite", func(b *bench) { journalGrowth(b, "sqlite", openJournalSQLite(b)) }},
+	{"journal-postgres", journalPostgres},
 	{"definition", definition},
 	{"upload", upload},
 }
