@@ -87,7 +87,7 @@ func TestNotices(t *testing.T) {
 			return with(ctx, func(id *identity.Identity) { id.Effect = "" })
 		}}, []fault{doubled, half}},
 		"a write that goes to another user": {broken{write: func(n int64, ctx context.Context, _ *filesystemv1.WriteRequest) (context.Context, *filesystemv1.WriteResponse) {
-			if n%10 != 0 {
+			if n%3 != 0 {
 				return ctx, nil
 			}
 			return with(ctx, func(id *identity.Identity) { id.User = "a" }), nil
