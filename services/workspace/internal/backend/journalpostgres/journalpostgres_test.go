@@ -1,6 +1,7 @@
 package journalpostgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,7 +13,18 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if storetest.CrashChild(openAt) {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func openAt(ctx context.Context, dsn string) (journal.Store, error) {
+	return journalpostgres.Open(ctx, journalpostgres.Config{DSN: dsn})
+}
+
+func TestKill(t *testing.T) { storetest.Kill(t, testkit.Postgres(t), openAt) }
 
 // open opens a store in a database and closes it with the test.
 func open(tb testing.TB, dsn string, now func() time.Time) *journalpostgres.Store {

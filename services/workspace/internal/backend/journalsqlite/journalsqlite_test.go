@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if crashChild() {
+	if storetest.CrashChild(openAt) {
 		return
 	}
 	goleak.VerifyTestMain(m)
