@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,8 @@ const (
 	noteBytes = 7900
 	// tellEvery bounds how often a process tells: what changes meanwhile is told together, once.
 	tellEvery = 5 * time.Millisecond
+	// retellEvery is how often it tries to tell what it could not.
+	retellEvery = 200 * time.Millisecond
 	// tellTime bounds the wait for the server. Nobody waits for it.
 	tellTime = 2 * time.Second
 	// maxWords bounds what waits to be told, for a server that does not answer. More is left to those who look.
@@ -56,7 +60,7 @@ func (c *Channel) Close() {
 }
 
 // Tell tells the others of changes, after they are durable: within a transaction, NOTIFY has all commits of the database wait for one another. A word holds no white space and at most 7,000
-// bytes. It does not wait.
+// bytes. It does not wait, and goes on trying while the server is away.
 func (c *Channel) Tell(words ...string) {
 	if len(words) == 0 {
 		return
@@ -75,32 +79,48 @@ func (c *Channel) Tell(words ...string) {
 }
 
 func (c *Channel) tell() {
-	pause := time.NewTicker(tellEvery)
-	defer pause.Stop()
 	for {
 		select {
 		case <-c.quit:
 			return
 		case <-c.signal:
 		}
-		c.send(c.take())
+		pause := tellEvery
+		if words := c.take(); len(words) > 0 {
+			if err := c.send(words); err != nil {
+				c.log.Debug("other processes are not told of a change yet", "channel", c.name, "error", err)
+				c.Tell(words...)
+				pause = retellEvery
+			}
+		}
 		select {
 		case <-c.quit:
 			return
-		case <-pause.C:
+		case <-time.After(pause):
 		}
 	}
 }
 
-// take returns the notifications to send.
 func (c *Channel) take() []string {
 	c.mu.Lock()
-	words := c.words
-	c.words = map[string]bool{}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	words := slices.Collect(maps.Keys(c.words))
+	clear(c.words)
+	return words
+}
+
+func (c *Channel) send(words []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	_, err := c.pool.Exec(ctx, `SELECT pg_notify($1, t) FROM unnest($2::TEXT[]) t`, c.name, c.texts(words))
+	return err
+}
+
+// texts puts words into as few notifications as hold them.
+func (c *Channel) texts(words []string) []string {
 	var out []string
 	text := c.own
-	for w := range words {
+	for _, w := range words {
 		if len(text)+1+len(w) > noteBytes {
 			out = append(out, text)
 			text = c.own
@@ -110,15 +130,7 @@ func (c *Channel) take() []string {
 	return append(out, text)
 }
 
-func (c *Channel) send(texts []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
-	defer cancel()
-	if _, err := c.pool.Exec(ctx, `SELECT pg_notify($1, t) FROM unnest($2::TEXT[]) t`, c.name, texts); err != nil {
-		c.log.Debug("other processes were not told of a change and find it themselves", "channel", c.name, "error", err)
-	}
-}
-
-// read undoes take; nothing when this process told it.
+// read undoes texts; nothing when this process told it.
 func (c *Channel) read(text string) []string {
 	own, rest, _ := strings.Cut(text, " ")
 	if own == c.own {

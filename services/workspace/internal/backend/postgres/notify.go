@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/base64"
+	"time"
 
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/pgnotify"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/sqlstore"
@@ -17,7 +18,7 @@ const maxWord = 7000
 var _ sqlstore.Notifier = (*db)(nil)
 
 // Hear implements [sqlstore.Notifier].
-func (d *db) Hear(changed func(files.Space), missed func()) {
+func (d *db) Hear(changed func(files.Space), missed func()) time.Duration {
 	d.told = pgnotify.Open(d.pool, channel, func(words []string) {
 		for _, word := range words {
 			if name, err := base64.RawURLEncoding.DecodeString(word); err == nil {
@@ -25,6 +26,7 @@ func (d *db) Hear(changed func(files.Space), missed func()) {
 			}
 		}
 	}, missed, d.log)
+	return d.poll
 }
 
 // Tell implements [sqlstore.Notifier].

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,16 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-// soon is well below the interval at which a store looks although the others tell.
-const soon = 3 * time.Second
+const (
+	// never is how often the stores of these tests look: who is woken was told.
+	never = time.Hour
+	// soon is how long a replica may take to be told, on any machine; half of them take no more than prompt.
+	soon, prompt = 20 * time.Second, time.Second
+)
 
 func replica(t *testing.T, dsn string) *sqlstore.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn}, time.Now)
+	s, err := postgres.Open(t.Context(), postgres.Config{DSN: dsn, PollEvery: never}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,34 +46,102 @@ func put(t *testing.T, s files.Store, space files.Space, name string) {
 	}
 }
 
-// woken waits until a replica is woken for a space, and fails when that takes as long as looking would.
-func woken(t *testing.T, s files.Store, space files.Space, change func()) {
+// watch waits for a change of a space and sends what Wait says once the space has changed; a wake for nothing is waited out.
+func watch(t *testing.T, s files.Store, space files.Space) <-chan error {
 	t.Helper()
 	head, err := s.Head(t.Context(), space)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.Wait(ctx, space, head) }()
-	change()
-	if err := <-done; err != nil {
-		t.Errorf("nobody told of a change of %q: %v", space, err)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	t.Cleanup(cancel)
+	go func() {
+		for {
+			err := s.Wait(ctx, space, head)
+			if now, _ := s.Head(ctx, space); err != nil || now != head {
+				done <- err
+				return
+			}
+		}
+	}()
+	return done
+}
+
+// woken makes a change and returns how long it took until all replicas were woken for it.
+func woken(t *testing.T, space files.Space, change func(), replicas ...*sqlstore.Store) time.Duration {
+	t.Helper()
+	var watched []<-chan error
+	for _, s := range replicas {
+		watched = append(watched, watch(t, s, space))
 	}
+	change()
+	begun := time.Now()
+	for i, done := range watched {
+		if err := <-done; err != nil {
+			t.Errorf("nobody told replica %d of a change of %q: %v", i, space, err)
+		}
+	}
+	return time.Since(begun)
+}
+
+// Names that one another's patterns, prefixes or encodings might match.
+var spaces = []files.Space{
+	"default/user/coder/ana", "default/user/coder/an", "default/user/coder/a na", "default/user/coder/a%2Fb", "default/user/coder/a:b", "default/user/coder/a_b", "default/user/coder/%",
+	"default/user/coder/*", "default/user/coder/" + files.Space(strings.Repeat("é", 100)),
 }
 
 func TestReplicasTellEachOther(t *testing.T) {
 	dsn := testkit.Postgres(t)
-	a, b := replica(t, dsn), replica(t, dsn)
-	for _, space := range []files.Space{"default/user/coder/ana", "default/user/coder/a na", "default/user/coder/a%2Fb", "default/user/coder/" + files.Space(strings.Repeat("é", 100))} {
+	a, b, c := replica(t, dsn), replica(t, dsn), replica(t, dsn)
+	var took []time.Duration
+	for _, space := range spaces {
 		put(t, b, space, "first")
-		woken(t, a, space, func() { put(t, b, space, "second") })
-		woken(t, b, space, func() {
+		took = append(took, woken(t, space, func() { put(t, b, space, "second") }, a, b, c))
+		took = append(took, woken(t, space, func() {
 			if _, err := a.Forget(t.Context(), space); err != nil {
 				t.Fatal(err)
 			}
-		})
+		}, a, b, c))
+	}
+	slices.Sort(took)
+	t.Logf("told after %s to %s", took[0], took[len(took)-1])
+	if median := took[len(took)/2]; median > prompt {
+		t.Errorf("half of the replicas were told after %s or more, want %s", median, prompt)
+	}
+}
+
+// Who waits for one space is not told of the others.
+func TestReplicasTellOfOneSpace(t *testing.T) {
+	dsn := testkit.Postgres(t)
+	a, b := replica(t, dsn), replica(t, dsn)
+	const space = "default/user/coder/an"
+	woken(t, space, func() { put(t, b, space, "first") }, a) // a listens from here on
+	head, err := a.Head(t.Context(), space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Wait(t.Context(), space, head) }()
+	for _, other := range spaces {
+		if other == space {
+			continue
+		}
+		woken(t, other, func() { put(t, b, other, "other") }, a)
+		select {
+		case err := <-done:
+			t.Fatalf("a change of %q woke who waits for %q: %v", other, space, err)
+		default:
+		}
+	}
+	put(t, b, space, "second")
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(soon):
+		t.Error("the change of the space itself woke nobody")
 	}
 }
 
@@ -77,7 +150,7 @@ func TestReplicasTellEachOtherAfterACut(t *testing.T) {
 	dsn := testkit.Postgres(t)
 	a, b := replica(t, dsn), replica(t, dsn)
 	const space = "default/user/coder/ana"
-	woken(t, a, space, func() { put(t, b, space, "first") })
+	woken(t, space, func() { put(t, b, space, "first") }, a)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -96,12 +169,12 @@ func TestReplicasTellEachOtherAfterACut(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
 		t.Fatal(err)
 	}
-	woken(t, a, space, func() { put(t, b, space, "second") })
-	testkit.Eventually(t, 10*time.Second, func() error {
+	woken(t, space, func() { put(t, b, space, "second") }, a)
+	testkit.Eventually(t, soon, func() error {
 		if n := listeners(); n != 2 {
 			return fmt.Errorf("%d connections listen", n)
 		}
 		return nil
 	})
-	woken(t, a, space, func() { put(t, b, space, "third") })
+	woken(t, space, func() { put(t, b, space, "third") }, a)
 }

@@ -29,6 +29,9 @@ const (
 	migrationLock = 0x67616e747279
 
 	maxTries = 5
+
+	// pollEvery is how often who waits looks although the other processes tell.
+	pollEvery = 5 * time.Second
 )
 
 // Config says where the store is.
@@ -39,6 +42,8 @@ type Config struct {
 	MaxConns int32
 	// History is the policy by which previous revisions are kept.
 	History files.History
+	// PollEvery is how often who waits for a change looks, although the other processes tell of theirs. 0: 5 s.
+	PollEvery time.Duration
 	// Log gets what nobody waits for. Nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -58,7 +63,10 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 	if err != nil {
 		return nil, mapError(err)
 	}
-	d := &db{pool: pool, log: cfg.Log, statements: map[string]string{}}
+	d := &db{pool: pool, poll: cfg.PollEvery, log: cfg.Log, statements: map[string]string{}}
+	if d.poll <= 0 {
+		d.poll = pollEvery
+	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -73,6 +81,7 @@ func Open(ctx context.Context, cfg Config, now func() time.Time) (*sqlstore.Stor
 type db struct {
 	pool *pgxpool.Pool
 	told *pgnotify.Channel
+	poll time.Duration
 	log  *slog.Logger
 
 	mu         sync.Mutex

@@ -6,17 +6,14 @@ import (
 	"github.com/gantry-agents/gantry/services/workspace/internal/files"
 )
 
-const (
-	// pollEvery is how often a Wait on a store with other writers looks again where nobody tells it of them.
-	pollEvery = 250 * time.Millisecond
-	// pollSlowly is how often it looks although the others tell: for one that died before it did, or a connection that is lost.
-	pollSlowly = 5 * time.Second
-)
+// pollEvery is how often a Wait on a store with other writers looks again where nobody tells it of them.
+const pollEvery = 250 * time.Millisecond
 
 // Notifier is a [DB] whose processes tell each other of changes.
 type Notifier interface {
-	// Hear makes the database call changed for spaces that another process has changed, and missed when it can't know which, until it is closed. It is called once.
-	Hear(changed func(files.Space), missed func())
+	// Hear makes the database call changed for spaces that another process has changed, and missed when it can't know which, until it is closed. It is called once. It
+	// returns how often who waits looks all the same: for a process that died before it told, or a connection that is lost.
+	Hear(changed func(files.Space), missed func()) (poll time.Duration)
 	// Tell tells the other processes that a space has changed. It does not wait.
 	Tell(space files.Space)
 }
@@ -27,8 +24,7 @@ func (s *Store) hear() {
 		s.poll = pollEvery
 	}
 	if n, ok := s.db.(Notifier); ok {
-		s.poll = pollSlowly
-		n.Hear(s.wake, s.wakeAll)
+		s.poll = n.Hear(s.wake, s.wakeAll)
 	}
 }
 
