@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
@@ -38,11 +38,11 @@ func plain(b *journal.Batch) bool {
 
 // commitPlain makes the commit in one round trip, which it shares with others that wait. Not done: nothing was changed, and the rules must say why.
 func (d *database) commitPlain(ctx context.Context, key identity.Thread, b *journal.Batch, hash journal.Sum) (journal.Committed, bool, error) {
-	c := &commit{args: commitArgs(d.now(), key, b, hash)}
-	if err := d.queue.do(ctx, c); err != nil {
+	c := &commit{key: key.Key(), batch: b, hash: hash}
+	if err := d.queue.do(ctx, c); err != nil && !repeatable(err) {
 		return journal.Committed{}, false, failed(ctx, err)
 	}
-	if !c.done {
+	if c.err != nil || !c.done {
 		return journal.Committed{}, false, nil
 	}
 	out := journal.Committed{Seq: c.head, Time: time.Unix(0, c.made).UTC()}
@@ -58,7 +58,7 @@ const commitCall = `SELECT done, coalesce(made, 0), coalesce(thread, 0), coalesc
  FROM commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`
 
 // commitArgs are the arguments of commitCall.
-func commitArgs(now int64, key identity.Thread, b *journal.Batch, hash journal.Sum) []any {
+func commitArgs(now int64, key string, b *journal.Batch, hash journal.Sum) []any {
 	n := len(b.Events)
 	var (
 		heads, hashes, payloads = make([][]byte, n), make([][]byte, n), make([][]byte, n)
@@ -84,7 +84,7 @@ func commitArgs(now int64, key identity.Thread, b *journal.Batch, hash journal.S
 		consume = []string{}
 	}
 	return []any{
-		now, key.Key(), b.Owner, b.Epoch, b.ID, hash[:], b.Expected, heads, schemas, ids, types, runs, turns, steps, required, hashes, payloads,
+		now, key, b.Owner, b.Epoch, b.ID, hash[:], b.Expected, heads, schemas, ids, types, runs, turns, steps, required, hashes, payloads,
 		consume, b.Run.ID, int16(b.Run.State), b.Run.TaskID, b.Release, b.Title, b.TitleHint, int64(b.TitleFrom),
 	}
 }
@@ -127,18 +127,19 @@ func (d *database) commitGroup(group []*commit) {
 }
 
 func (d *database) sendGroup(ctx context.Context, group []*commit) error {
-	conn, err := d.pool.Acquire(ctx)
+	conn, err := d.commits.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	if len(group) == 1 {
-		return group[0].read(conn.QueryRow(ctx, commitCall, group[0].args...))
-	}
-	// Without BEGIN what is sent together is one transaction.
-	var b pgx.Batch
-	for _, c := range group {
-		b.Queue(commitCall, c.args...).QueryRow(c.read)
-	}
-	return conn.SendBatch(ctx, &b).Close()
+	return send(ctx, conn, d.now(), group)
+}
+
+// commitPool has a connection for each committer. Their statements are planned once, and by the indexes even while the tables are small: they grow sooner than the server looks at them again.
+func commitPool(ctx context.Context, of *pgxpool.Config) (*pgxpool.Pool, error) {
+	pc := of.Copy()
+	pc.MinConns, pc.MaxConns = 0, committers
+	pc.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
+	return pgxpool.NewWithConfig(ctx, pc)
 }

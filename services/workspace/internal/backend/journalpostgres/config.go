@@ -26,7 +26,7 @@ const (
 type Config struct {
 	// DSN as a URL or in keyword form. A pooler between must keep sessions, not transactions.
 	DSN string
-	// MaxConns bounds the connections of this process, apart from the listening one. 0: 16.
+	// MaxConns bounds the connections of this process, apart from the listening one and those of the committers. 0: 16.
 	MaxConns int32
 	// Now replaces the database's clock. For tests.
 	Now func() time.Time

@@ -3,12 +3,14 @@ package journalpostgres
 import (
 	"context"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsql"
+	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
 
 // never is [journal.Never] as it is stored.
@@ -24,7 +26,9 @@ type queue struct {
 
 // commit is one call of the database's function and its answer.
 type commit struct {
-	args []any
+	key   string
+	batch *journal.Batch
+	hash  journal.Sum
 	// taken is set by whoever comes first: the committer that begins it, or the caller that gives up waiting.
 	taken    atomic.Bool
 	answered chan struct{}
@@ -82,6 +86,7 @@ func (q *queue) take() ([]*commit, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
+		q.gather()
 		var group []*commit
 		for len(q.waiting) > 0 && len(group) < maxGroup {
 			c := q.waiting[0]
@@ -98,6 +103,16 @@ func (q *queue) take() ([]*commit, bool) {
 			return nil, false
 		}
 		q.ready.Wait()
+	}
+}
+
+// gather lets those run who are about to queue a commit, while more come: many were answered together a moment ago. Nobody waits for who does not.
+func (q *queue) gather() {
+	for last := 0; len(q.waiting) > last && len(q.waiting) < maxGroup; {
+		last = len(q.waiting)
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
 	}
 }
 

@@ -25,15 +25,17 @@ var _ journal.Store = (*Store)(nil)
 
 // database implements [journalsql.DB].
 type database struct {
-	pool   *pgxpool.Pool
-	texts  *texts
-	now    func() int64
-	notify *journalsql.Notifier
-	told   *pgnotify.Channel
-	queue  *queue
-	quit   chan struct{}
-	work   sync.WaitGroup
-	log    *slog.Logger
+	pool *pgxpool.Pool
+	// commits has the connections of the committers.
+	commits *pgxpool.Pool
+	texts   *texts
+	now     func() int64
+	notify  *journalsql.Notifier
+	told    *pgnotify.Channel
+	queue   *queue
+	quit    chan struct{}
+	work    sync.WaitGroup
+	log     *slog.Logger
 }
 
 var (
@@ -66,6 +68,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		pool.Close()
 		return nil, failed(ctx, err)
 	}
+	if d.commits, err = commitPool(ctx, pc); err != nil {
+		pool.Close()
+		return nil, failed(ctx, err)
+	}
 	d.told = pgnotify.Open(pool, channel, d.heard, d.notify.All, d.log)
 	d.work.Go(d.watchOthers)
 	for range committers {
@@ -87,6 +93,7 @@ func (d *database) Close() error {
 	close(d.quit)
 	d.work.Wait()
 	d.told.Close()
+	d.commits.Close()
 	d.pool.Close()
 	return nil
 }
