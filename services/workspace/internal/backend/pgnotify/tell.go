@@ -17,7 +17,7 @@ const (
 	// noteBytes keeps a notification below the 8000 bytes that PostgreSQL takes.
 	noteBytes = 7900
 	// tellEvery bounds how often a process tells: what changes meanwhile is told together, once.
-	tellEvery = 5 * time.Millisecond
+	tellEvery = 20 * time.Millisecond
 	// retellEvery is how often it tries to tell what it could not.
 	retellEvery = 200 * time.Millisecond
 	// tellTime bounds the wait for the server. Nobody waits for it.

@@ -156,25 +156,22 @@ func TestReplicasTellEachOtherAfterACut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	listeners := func() (n int) {
-		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+	bothListen := func() {
+		t.Helper()
+		testkit.Eventually(t, soon, func() error {
+			n := 0
+			err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`).Scan(&n)
+			if err == nil && n != 2 {
+				err = fmt.Errorf("%d connections listen", n)
+			}
+			return err
+		})
 	}
-	if n := listeners(); n != 2 {
-		t.Fatalf("%d connections listen, want one for each replica", n)
-	}
+	bothListen()
 	if _, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
 		t.Fatal(err)
 	}
 	woken(t, space, func() { put(t, b, space, "second") }, a)
-	testkit.Eventually(t, soon, func() error {
-		if n := listeners(); n != 2 {
-			return fmt.Errorf("%d connections listen", n)
-		}
-		return nil
-	})
+	bothListen()
 	woken(t, space, func() { put(t, b, space, "third") }, a)
 }

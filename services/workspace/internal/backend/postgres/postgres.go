@@ -177,6 +177,11 @@ func (d *db) Query(ctx context.Context, statement string, scan func(sqlstore.Row
 	return query(ctx, d.pool, d.statement(statement), scan, args)
 }
 
+// Later implements [sqlstore.Querier].
+func (d *db) Later(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	return d.Query(ctx, statement, scan, args...)
+}
+
 // Close implements [sqlstore.DB].
 func (d *db) Close() error {
 	if d.told != nil {

@@ -128,6 +128,16 @@ func (t *tx) Query(ctx context.Context, statement string, scan func(sqlstore.Row
 	if t.waiting == nil {
 		return query(ctx, t.conn, t.db.statement(statement), scan, args)
 	}
-	t.queue(t.db.statement(statement), args).Query(func(rows pgx.Rows) error { return each(rows, scan) })
+	t.later(statement, scan, args)
 	return t.send(ctx)
+}
+
+// Later implements [sqlstore.Querier].
+func (t *tx) Later(_ context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	t.later(statement, scan, args)
+	return nil
+}
+
+func (t *tx) later(statement string, scan func(sqlstore.Row) error, args []any) {
+	t.queue(t.db.statement(statement), args).Query(func(rows pgx.Rows) error { return each(rows, scan) })
 }

@@ -162,6 +162,11 @@ func (d *DB) Query(ctx context.Context, statement string, scan func(sqlstore.Row
 	return each(rows, err, scan)
 }
 
+// Later implements [sqlstore.Querier].
+func (d *DB) Later(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	return d.Query(ctx, statement, scan, args...)
+}
+
 // Update implements [sqlstore.DB].
 func (d *DB) Update(ctx context.Context, _ files.Space, f func(context.Context, sqlstore.Querier) error) error {
 	return d.writer.do(ctx, f)

@@ -171,6 +171,10 @@ func (q txQuerier) Query(ctx context.Context, statement string, scan func(sqlsto
 	return each(rows, err, scan)
 }
 
+func (q txQuerier) Later(ctx context.Context, statement string, scan func(sqlstore.Row) error, args ...any) error {
+	return q.Query(ctx, statement, scan, args...)
+}
+
 func errClosed() error {
 	return errdefs.New(errdefs.ErrUnavailable, fsops.Domain, "", "the store is closed")
 }

@@ -169,6 +169,9 @@ func (t *tx) move(ctx context.Context, old past, n files.Node) error {
 
 // SetWhiteout implements [files.Tx].
 func (t *tx) SetWhiteout(ctx context.Context, p fsops.Path) error {
+	if err := t.ready(ctx); err != nil {
+		return err
+	}
 	n, err := t.q.Exec(ctx, `INSERT INTO whiteouts (space_id, key) VALUES (?1, ?2) ON CONFLICT (space_id, key) DO NOTHING`, t.id, p.Key())
 	t.usage.Whiteouts += n
 	return err
@@ -176,20 +179,29 @@ func (t *tx) SetWhiteout(ctx context.Context, p fsops.Path) error {
 
 // ClearWhiteout implements [files.Tx].
 func (t *tx) ClearWhiteout(ctx context.Context, p fsops.Path) error {
+	if err := t.ready(ctx); err != nil {
+		return err
+	}
 	n, err := t.q.Exec(ctx, `DELETE FROM whiteouts WHERE space_id = ?1 AND key = ?2`, t.id, p.Key())
 	t.usage.Whiteouts -= n
 	return err
 }
 
 // Log implements [files.Tx].
-func (t *tx) Log(_ context.Context, c files.Change) error {
+func (t *tx) Log(ctx context.Context, c files.Change) error {
+	if err := t.ready(ctx); err != nil {
+		return err
+	}
 	t.seq++
 	t.pending.log = append(t.pending.log, []any{t.id, t.seq, int64(c.Kind), c.Path.String(), c.From.String(), c.Revision, t.now.UnixMicro(), c.Author})
 	return nil
 }
 
 // Usage implements [files.Tx].
-func (t *tx) Usage(context.Context) (files.Usage, error) { return t.usage, nil }
+func (t *tx) Usage(ctx context.Context) (files.Usage, error) {
+	err := t.ready(ctx)
+	return t.usage, err
+}
 
 // fits refuses a path that the database can't index.
 func (t *tx) fits(p fsops.Path) error {

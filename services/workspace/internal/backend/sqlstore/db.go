@@ -32,6 +32,8 @@ type Querier interface {
 	Do(ctx context.Context, statement string, args ...any) error
 	// Query passes each row to scan, whose argument reads the columns.
 	Query(ctx context.Context, statement string, scan func(row Row) error, args ...any) error
+	// Later is Query whose rows need not be there when it returns. They are when the next Exec or Query returns, with which the statement may travel.
+	Later(ctx context.Context, statement string, scan func(row Row) error, args ...any) error
 }
 
 // Row reads the columns of one row.

@@ -20,6 +20,9 @@ const pastColumnsOf = nodeColumns + `, (SELECT count(*) FROM revisions r WHERE r
 // past returns what a path holds; the zero past when it is nothing.
 func (t *tx) past(ctx context.Context, p fsops.Path) (past, error) {
 	var out past
+	if err := t.ready(ctx); err != nil {
+		return out, err
+	}
 	if err := t.settleAt(ctx, p); err != nil {
 		return out, err
 	}

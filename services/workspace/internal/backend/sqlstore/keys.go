@@ -46,5 +46,5 @@ var (
 	getNodes = newKeyed(`SELECT `+nodeColumns+` FROM nodes n WHERE `+ofSpace+` AND `, 2)
 	getOpen  = newKeyed(`SELECT `+nodeColumns+`, c.data FROM nodes n LEFT JOIN chunks c ON c.content_id = n.content_id AND c.start = 0 AND n.key = ?2 AND n.size <= ?3
 		WHERE `+ofSpace+` AND `, 4)
-	getPasts = newKeyed(`SELECT `+pastColumnsOf+` FROM nodes n WHERE n.space_id = ?1 AND `, 2)
+	getPasts = newKeyed(`SELECT `+pastColumnsOf+` FROM nodes n WHERE `+ofSpace+` AND `, 2)
 )

@@ -16,17 +16,16 @@ var rowsAtOnce = []int{40, 8, 1}
 
 // pending is what an update writes later: rows that are read only through it, and directories that may have become empty.
 type pending struct {
-	log      [][]any
-	past     [][]any
-	kept     map[string]int64 // rows of past by key
-	live     map[int64]bool   // contents of past that go on
-	made     map[string]bool  // directories that the update has made, or found
-	emptied  map[string]bool  // directories that may be empty; true: a file directly in them has gone
-	inserted map[string]string
+	log     [][]any
+	past    [][]any
+	kept    map[string]int64 // rows of past by key
+	live    map[int64]bool   // contents of past that go on
+	made    map[string]bool  // directories that the update has made, or found
+	emptied map[string]bool  // directories that may be empty; true: a file directly in them has gone
 }
 
 func newPending() pending {
-	return pending{kept: map[string]int64{}, live: map[int64]bool{}, made: map[string]bool{}, emptied: map[string]bool{}, inserted: map[string]string{}}
+	return pending{kept: map[string]int64{}, live: map[int64]bool{}, made: map[string]bool{}, emptied: map[string]bool{}}
 }
 
 const (
@@ -44,7 +43,7 @@ func (t *tx) insert(ctx context.Context, into string, rows [][]any) error {
 				break
 			}
 		}
-		if err := t.q.Do(ctx, t.insertOf(into, n, len(rows[0])), slices.Concat(rows[:n]...)...); err != nil {
+		if err := t.q.Do(ctx, inserts[into][n], slices.Concat(rows[:n]...)...); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -52,23 +51,26 @@ func (t *tx) insert(ctx context.Context, into string, rows [][]any) error {
 	return nil
 }
 
-// insertOf is the statement that inserts n rows.
-func (t *tx) insertOf(into string, n, columns int) string {
-	name := fmt.Sprint(n, " ", into)
-	if statement, ok := t.pending.inserted[name]; ok {
-		return statement
-	}
-	var values []string
-	for row := range n {
-		var parameters []string
-		for c := range columns {
-			parameters = append(parameters, fmt.Sprintf("?%d", row*columns+c+1))
+// inserts are the statements that insert rows, by table and number of rows: made once, since each small update needs two of them.
+var inserts = func() map[string]map[int]string {
+	out := map[string]map[int]string{}
+	for _, into := range []string{logColumns, pastColumns} {
+		out[into] = map[int]string{}
+		columns := strings.Count(into, ",") + 1
+		for _, n := range rowsAtOnce {
+			values := make([]string, n)
+			for row := range values {
+				parameters := make([]string, columns)
+				for c := range parameters {
+					parameters[c] = fmt.Sprintf("?%d", row*columns+c+1)
+				}
+				values[row] = "(" + strings.Join(parameters, ", ") + ")"
+			}
+			out[into][n] = "INSERT INTO " + into + " VALUES " + strings.Join(values, ", ")
 		}
-		values = append(values, "("+strings.Join(parameters, ", ")+")")
 	}
-	t.pending.inserted[name] = "INSERT INTO " + into + " VALUES " + strings.Join(values, ", ")
-	return t.pending.inserted[name]
-}
+	return out
+}()
 
 // flushPast writes the previous revisions that wait, before something changes or reads their table.
 func (t *tx) flushPast(ctx context.Context) error {

@@ -24,7 +24,7 @@ func (t *tx) getSeen(ctx context.Context, paths []fsops.Path) ([]files.Node, err
 		}
 	}
 	if len(keys) > 0 {
-		statement, args := getPasts.with(t.store.db.Dialect(), keys, t.id)
+		statement, args := getPasts.with(t.store.db.Dialect(), keys, string(t.space))
 		err := t.q.Query(ctx, statement, func(row Row) error {
 			old, err := scanPast(row)
 			seen[old.Path.Key()] = old

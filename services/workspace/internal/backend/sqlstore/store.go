@@ -109,6 +109,10 @@ func (c checked) Do(ctx context.Context, statement string, args ...any) error {
 	return c.s.fault(ctx, c.querier(ctx).Do(ctx, statement, args...))
 }
 
+func (c checked) Later(ctx context.Context, statement string, scan func(Row) error, args ...any) error {
+	return c.Query(ctx, statement, scan, args...)
+}
+
 func (c checked) Query(ctx context.Context, statement string, scan func(Row) error, args ...any) error {
 	if err := c.s.open(); err != nil {
 		return err

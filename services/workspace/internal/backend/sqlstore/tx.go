@@ -17,6 +17,8 @@ type tx struct {
 	id         int64
 	generation string
 	seq, rev   int64
+	make       bool  // the space, if there is none
+	before     int64 // seq when the update began
 	began      int64 // rev when the update began
 	usage      files.Usage
 	now        time.Time
@@ -30,23 +32,35 @@ type tx struct {
 
 var _ files.Tx = (*tx)(nil)
 
+// errNoSpace says that an update which is to change a space began while there was none: it had nothing to lock before it read, and what it read may not hold.
+var errNoSpace = errors.New("the space is not there yet")
+
 // Update implements [files.Store].
 func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effect, f func(context.Context, files.Tx) ([]byte, error)) (files.Updated, error) {
 	if err := s.open(); err != nil {
 		return files.Updated{}, err
 	}
+	// Where nothing else runs meanwhile, or it takes no round trip, nothing is gained by waiting for what is in the row.
+	locks := s.db.Dialect().ForUpdate != ""
+	out, err := s.update(ctx, space, effect, !locks, f)
+	if errors.Is(err, errNoSpace) {
+		out, err = s.update(ctx, space, effect, true, f)
+	}
+	return out, s.fault(ctx, err)
+}
+
+// update is Update once. first: the space is made before anything else, if need be.
+func (s *Store) update(ctx context.Context, space files.Space, effect files.Effect, first bool, f func(context.Context, files.Tx) ([]byte, error)) (files.Updated, error) {
 	var out files.Updated
 	changed := false
 	var last *tx
 	err := s.db.Update(ctx, space, func(ctx context.Context, q Querier) error {
 		last.giveBack() // when the database asks for another run
-		t := &tx{tree: tree{store: s, space: space, q: q}, now: s.now(), pending: newPending(), made: map[string]bool{}, gone: map[string]bool{}}
+		t := &tx{tree: tree{store: s, space: space, q: q}, make: first, now: s.now(), pending: newPending(), made: map[string]bool{}, gone: map[string]bool{}}
 		last = t
 		if err := t.begin(ctx); err != nil {
 			return err
 		}
-		before := t.seq
-		t.began = t.rev
 		repeated, err := t.recorded(ctx, effect, &out)
 		if err != nil || repeated {
 			return err
@@ -55,13 +69,16 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 		if err != nil {
 			return err
 		}
+		if err := t.ready(ctx); err != nil {
+			return err
+		}
 		out = files.Updated{Outcome: outcome, Cursor: files.Cursor{Generation: t.generation, Seq: t.seq}}
-		changed = t.seq != before
+		changed = t.seq != t.before
 		return t.finish(ctx, effect, outcome)
 	})
 	if err != nil {
 		last.giveBack()
-		return files.Updated{}, s.fault(ctx, err)
+		return files.Updated{}, err
 	}
 	if changed {
 		s.changed(space)
@@ -72,21 +89,43 @@ func (s *Store) Update(ctx context.Context, space files.Space, effect files.Effe
 	return out, nil
 }
 
-// begin locks the row of the space, making it if need be.
+// begin locks the row of the space, before anything is read. What is in it need not be known until something changes: see ready.
 func (t *tx) begin(ctx context.Context) error {
-	read := func() error {
-		return t.q.Query(ctx, `SELECT id, generation, seq, revisions, bytes, files, whiteouts FROM spaces WHERE name = ?1`+t.store.db.Dialect().ForUpdate,
-			func(row Row) error {
-				return row.Scan(&t.id, &t.generation, &t.seq, &t.rev, &t.usage.Bytes, &t.usage.Files, &t.usage.Whiteouts)
-			}, string(t.space))
+	lock := `SELECT id, generation, seq, revisions, bytes, files, whiteouts FROM spaces WHERE name = ?1` + t.store.db.Dialect().ForUpdate
+	if !t.make {
+		return t.q.Later(ctx, lock, t.scanSpace, string(t.space))
 	}
-	if err := read(); err != nil || t.id != 0 {
+	if err := t.q.Query(ctx, lock, t.scanSpace, string(t.space)); err != nil || t.id != 0 {
 		return err
 	}
 	if err := t.q.Do(ctx, `INSERT INTO spaces (name, generation) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING`, string(t.space), newGeneration()); err != nil {
 		return err
 	}
-	return read()
+	return t.q.Query(ctx, lock, t.scanSpace, string(t.space))
+}
+
+func (t *tx) scanSpace(row Row) error {
+	err := row.Scan(&t.id, &t.generation, &t.seq, &t.rev, &t.usage.Bytes, &t.usage.Files, &t.usage.Whiteouts)
+	t.before, t.began = t.seq, t.rev
+	return err
+}
+
+// ready has the row of the space known. All that needs its id or counters begins with it.
+func (t *tx) ready(ctx context.Context) error {
+	if t.id != 0 {
+		return nil
+	}
+	// Nothing has been sent yet, or there was no row.
+	if err := t.q.Query(ctx, `SELECT 1`, func(row Row) error {
+		var one int64
+		return row.Scan(&one)
+	}); err != nil {
+		return err
+	}
+	if t.id == 0 {
+		return errNoSpace
+	}
+	return nil
 }
 
 // recorded looks for the outcome of an effect.
@@ -95,17 +134,18 @@ func (t *tx) recorded(ctx context.Context, effect files.Effect, out *files.Updat
 		return false, nil
 	}
 	found, hash := false, ""
-	record := files.Updated{Repeated: true, Cursor: files.Cursor{Generation: t.generation}}
-	err := t.q.Query(ctx, `SELECT hash, outcome, seq FROM effects WHERE space_id = ?1 AND effect = ?2`, func(row Row) error {
+	record := files.Updated{Repeated: true}
+	err := t.q.Query(ctx, `SELECT hash, outcome, seq FROM effects n WHERE `+ofSpace+` AND n.effect = ?2`, func(row Row) error {
 		found = true
 		return row.Scan(&hash, &record.Outcome, &record.Cursor.Seq)
-	}, t.id, effect.ID)
+	}, string(t.space), effect.ID)
 	if err != nil || !found {
 		return false, err
 	}
 	if hash != effect.Hash {
 		return false, fsops.ErrEffectMismatch(effect.ID)
 	}
+	record.Cursor.Generation = t.generation
 	*out = record
 	return true, nil
 }

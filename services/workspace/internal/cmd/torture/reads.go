@@ -168,7 +168,8 @@ func (w *worker) glob(ctx context.Context) {
 	}
 	var want []string
 	for _, p := range w.tree.below(w.dir) {
-		if strings.HasSuffix(p, "/"+name) {
+		// A directory may have been moved to a hidden name, which needs a pattern that names the dot.
+		if strings.HasSuffix(p, "/"+name) && !strings.Contains(strings.TrimPrefix(p, w.dir), "/.") {
 			want = append(want, p)
 		}
 	}
