@@ -168,9 +168,19 @@ turns:
   - {when: {user: "^count"}, text: "one two three"}
 `, access.Config{})
 	first, second := c.Start(nil), c.Start(nil)
-	ctx, key := ctxOf(t, "ana", "s"), keyOf("ana", "s")
+	ctx := ctxOf(t, "ana", "s")
 	run := start(t, ctx, first, "count")
-	hasEvent(t, c, key, "model/dispatched")
+	stream, err := orchestratorv1.NewRunServiceClient(first.Conn).AttachRun(ctx, &orchestratorv1.AttachRunRequest{RunId: run.GetId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spoken := false; !spoken; { // a dispatch alone may not have reached the model yet
+		msg, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoken = msg.GetEvent().GetDelta() != nil
+	}
 	first.Kill()
 	events, end := watch(t, ctx, second, run.GetId())
 	if end.GetRun().GetText() != "one two three" || end.GetRun().GetSteps() != 1 || count(events, "model/retried") != 1 {

@@ -225,6 +225,9 @@ func (k *Kit) environment(at time.Time) []string {
 	return lines
 }
 
+// Place implements [run.Kit].
+func (k *Kit) Place() string { return k.mode.String() }
+
 // filesystem is where the run's file tools go.
 func (k *Kit) filesystem() (orchestratorv1.FilesystemMode, string) {
 	if address := k.definition.Spec.GetFilesystemAddress(); address != "" {

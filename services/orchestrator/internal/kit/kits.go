@@ -107,7 +107,11 @@ func (k *Kits) env(ctx context.Context, kit *Kit) (tools.Env, error) {
 
 // place decides where file tools go and whether there is a shell.
 func (k *Kits) place(ctx context.Context, kit *Kit, env *tools.Env) error {
+	f := kit.facts
 	mode, address := kit.filesystem()
+	if at := orchestratorv1.FilesystemMode(orchestratorv1.FilesystemMode_value[f.Place]); at != 0 {
+		mode, kit.mode = at, at
+	}
 	if address != "" {
 		files, err := k.foreign(address)
 		env.Files = files
@@ -120,12 +124,20 @@ func (k *Kits) place(ctx context.Context, kit *Kit, env *tools.Env) error {
 	case orchestratorv1.FilesystemMode_FILESYSTEM_MODE_LOCAL_SHELL:
 		return k.localShell(ctx, env)
 	case orchestratorv1.FilesystemMode_FILESYSTEM_MODE_SANDBOX:
-		if k.s.Sandbox == nil || !k.possible(ctx) {
+		ok, err := k.possible(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
 			return errdefs.New(errdefs.ErrFailedPrecondition, definition.Domain, "SANDBOX_UNAVAILABLE", "this agent works in a sandbox and none can be had here; doctor says why").
 				With("cause", "no driver is available")
 		}
 	default:
-		if k.s.Sandbox == nil || !k.possible(ctx) {
+		ok, err := k.possible(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
 			kit.mode = orchestratorv1.FilesystemMode_FILESYSTEM_MODE_STORE
 			return nil
 		}
@@ -152,20 +164,24 @@ func (k *Kits) localShell(ctx context.Context, env *tools.Env) error {
 // probeLife is how long the answer of the sandbox service counts.
 const probeLife = 30 * time.Second
 
-// possible says whether the sandbox service can make sandboxes.
-func (k *Kits) possible(ctx context.Context) bool {
+// possible says whether the sandbox service can make sandboxes. One that does not answer is UNAVAILABLE/SANDBOX_UNAVAILABLE and not a no: the files of an agent must not be in one place today and in
+// another one tomorrow.
+func (k *Kits) possible(ctx context.Context) (bool, error) {
+	if k.s.Sandbox == nil {
+		return false, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.s.Now().Sub(k.probed) < probeLife {
-		return k.usable
+		return k.usable, nil
 	}
 	got, err := k.s.Sandbox.Probe(ctx, &sandboxv1.ProbeRequest{})
 	if err != nil {
-		return false // asked again with the next run
+		return false, errdefs.Wrap(err, errdefs.ErrUnavailable, definition.Domain, "SANDBOX_UNAVAILABLE", "the sandbox service does not answer; start it, or set sandbox-address to none")
 	}
 	k.usable = slices.ContainsFunc(got.GetDrivers(), func(d *sandboxv1.DriverProbe) bool { return d.GetAvailable() && d.GetIsolation() })
 	k.probed = k.s.Now()
-	return k.usable
+	return k.usable, nil
 }
 
 // HasSandbox says whether the agent of the context's identity has a sandbox: the mode of the router.
@@ -181,7 +197,7 @@ func (k *Kits) HasSandbox(ctx context.Context) (bool, error) {
 	case orchestratorv1.FilesystemMode_FILESYSTEM_MODE_STORE, orchestratorv1.FilesystemMode_FILESYSTEM_MODE_LOCAL_SHELL:
 		return false, nil
 	}
-	return k.possible(ctx), nil
+	return k.possible(ctx)
 }
 
 func (k *Kits) foreign(address string) (fsv1.FilesystemServiceClient, error) {

@@ -24,6 +24,8 @@ type Facts struct {
 	Attributes map[string]string
 	// Child is set in the run of a task.
 	Child *Child
+	// Place is where the run's files are, as its kit said when it started. Empty: it starts now.
+	Place string
 	// State is the thread's projection as tools may see it; valid only inside a tool's call or a compilation.
 	State StateView
 }
@@ -75,6 +77,8 @@ type Kit interface {
 	Settings() loop.Settings
 	// Models names the model and the fallback; empty: the default, none.
 	Models() (name, fallback string)
+	// Place is where the run's files are; it is journaled, so that a take-over does not find another one.
+	Place() string
 	// Revision is that of the agent's definition.
 	Revision() string
 	// Tool finds a tool of the run.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,7 @@ type callData struct {
 	Input  json.RawMessage `json:"input,omitempty"`
 	Child  *Child          `json:"child,omitempty"`
 	Bucket string          `json:"bucket,omitempty"`
+	Place  string          `json:"place,omitempty"`
 }
 
 // startRun opens the run that a mail asks for.
@@ -41,9 +43,9 @@ func (a *actor) startRun(mail *threadv1.Mail, e envelope) error {
 		return a.endUnstarted(e.RunID, threadv1.RunState_RUN_STATE_FAILED, reasonOf(err, "failed"), messageOf(err))
 	}
 	a.call.Attributes = a.m.takeAttributes(e.RunID)
-	kit, err := a.m.kits.Kit(a.context(), a.kitFacts(e.RunID))
+	kit, err := a.buildKit(e.RunID, "")
 	if err != nil {
-		if transient(err) && a.thread.Context().Err() != nil {
+		if transient(err) && (a.thread.Context().Err() != nil || a.draining()) {
 			return err
 		}
 		a.consume(mail.GetMessageId())
@@ -143,8 +145,8 @@ func (a *actor) plainIdentity() identity.Identity {
 	return id
 }
 
-func (a *actor) kitFacts(run string) Facts {
-	return Facts{Identity: a.identity, Bucket: a.bucket, RunID: run, Call: a.call, Attributes: a.call.GetAttributes(), Child: a.child, State: a}
+func (a *actor) kitFacts(run, place string) Facts {
+	return Facts{Identity: a.identity, Bucket: a.bucket, Place: place, RunID: run, Call: a.call, Attributes: a.call.GetAttributes(), Child: a.child, State: a}
 }
 
 func (a *actor) callData() (callData, error) {
@@ -154,7 +156,7 @@ func (a *actor) callData() (callData, error) {
 	if err != nil {
 		return callData{}, err
 	}
-	out := callData{Input: raw, Child: a.child}
+	out := callData{Input: raw, Child: a.child, Place: a.kit.Place()}
 	if own, err := a.identity.Bucket(); err != nil || own != a.bucket {
 		out.Bucket = a.bucket.Key()
 	}
@@ -180,12 +182,38 @@ func (a *actor) adopt(r *loop.Run) error {
 	if err := a.setUp(in, data.Child, data.Bucket, r.ID); err != nil {
 		return err
 	}
-	kit, err := a.m.kits.Kit(a.context(), a.kitFacts(r.ID))
+	kit, err := a.buildKit(r.ID, data.Place)
 	if err != nil {
 		return err
 	}
 	a.kit = kit
 	return nil
+}
+
+const (
+	// kitPatience is how long a run waits for services that it is made with and that do not answer.
+	kitPatience            = 30 * time.Second
+	firstWait, longestWait = 100 * time.Millisecond, 2 * time.Second
+)
+
+// buildKit makes the kit of a run. A service that restarts fails no run: it is waited for.
+func (a *actor) buildKit(run, place string) (Kit, error) {
+	ctx := a.context()
+	end := a.m.now().Add(kitPatience)
+	for wait := firstWait; ; wait = min(2*wait, longestWait) {
+		kit, err := a.m.kits.Kit(ctx, a.kitFacts(run, place))
+		if err == nil || !transient(err) || a.m.now().After(end) {
+			return kit, err
+		}
+		a.log.Info("a run waits for a service that does not answer", "run", run, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-a.drain:
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // inputMessage is what the user said.

@@ -65,7 +65,7 @@ func (a *actor) compactNow(ctx context.Context, keep int) (*threadv1.CompactionA
 	if err := a.setUp(emptyInput(), nil, "", ""); err != nil {
 		return nil, err
 	}
-	kit, err := a.m.kits.Kit(a.context(), a.kitFacts(""))
+	kit, err := a.m.kits.Kit(a.context(), a.kitFacts("", ""))
 	if err != nil {
 		return nil, err
 	}
