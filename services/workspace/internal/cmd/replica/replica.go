@@ -20,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/gantry-agents/gantry/libs/client"
+	"github.com/gantry-agents/gantry/libs/errdefs"
 )
 
 const (
@@ -95,6 +96,9 @@ func (r *Replica) Start(ctx context.Context) error {
 		}
 	}()
 	got, err := healthpb.NewHealthClient(r.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	for errors.Is(err, errdefs.ErrUnavailable) && ctx.Err() == nil { // on a connection to the process that was killed before
+		got, err = healthpb.NewHealthClient(r.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	}
 	if err == nil && got.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		err = fmt.Errorf("it is %s", got.GetStatus())
 	}
