@@ -42,7 +42,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	members map[string]*process
-	// order is that of the starts; stops go backwards.
+	// order is that of the first starts; stops go backwards.
 	order []string
 }
 
@@ -189,7 +189,9 @@ func (c *Cluster) launch(service, name string, extra []string) error {
 		old.conn.Close()
 	}
 	c.members[name] = p
-	c.order = append(slices.DeleteFunc(c.order, func(n string) bool { return n == name }), name)
+	if !slices.Contains(c.order, name) { // one that is started again keeps its place: others need it until they have stopped
+		c.order = append(c.order, name)
+	}
 	return nil
 }
 

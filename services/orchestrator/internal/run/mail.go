@@ -127,13 +127,21 @@ func (a *actor) takeCancel(mail *threadv1.Mail, e envelope) error {
 		a.cancelTasks()
 		return nil
 	}
-	for _, queued := range a.sorted() {
-		if queued.GetKind() != mailInput {
+	if queued := a.queued(e.RunID); queued != nil {
+		a.consume(queued.GetMessageId())
+		return a.endUnstarted(e.RunID, threadv1.RunState_RUN_STATE_CANCELLED, loop.ReasonCancelled, e.Text)
+	}
+	return nil
+}
+
+// queued is the input in the mailbox that will start a run; nil when there is none.
+func (a *actor) queued(run string) *threadv1.Mail {
+	for _, mail := range a.sorted() {
+		if mail.GetKind() != mailInput {
 			continue
 		}
-		if in, err := a.m.unseal(a.context(), queued.GetPayload()); err == nil && in.RunID == e.RunID {
-			a.consume(queued.GetMessageId())
-			return a.endUnstarted(e.RunID, threadv1.RunState_RUN_STATE_CANCELLED, loop.ReasonCancelled, e.Text)
+		if in, err := a.m.unseal(a.context(), mail.GetPayload()); err == nil && in.RunID == run {
+			return mail
 		}
 	}
 	return nil
@@ -153,7 +161,9 @@ func (a *actor) endUnstarted(run string, state threadv1.RunState, reason, messag
 func (a *actor) takeInterrupt(mail *threadv1.Mail, e envelope) error {
 	r := a.state.Run
 	if r == nil || (e.RunID != "" && r.ID != e.RunID) || r.Cancel != nil {
-		a.consume(mail.GetMessageId())
+		if a.queued(e.RunID) == nil { // else it waits for its run
+			a.consume(mail.GetMessageId())
+		}
 		return nil
 	}
 	if r.Model != nil {
@@ -187,7 +197,7 @@ func (a *actor) takeSteer(mail *threadv1.Mail, e envelope) error {
 
 // steerWithoutRun takes a text that came when its run had ended: what was accepted is not lost. A steering text starts a run, a note joins the conversation.
 func (a *actor) steerWithoutRun(mail *threadv1.Mail, e envelope) error {
-	if a.state.Run != nil {
+	if a.state.Run != nil || a.queued(e.RunID) != nil {
 		return nil
 	}
 	if mail.GetKind() == mailInject {

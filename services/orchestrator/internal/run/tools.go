@@ -86,7 +86,7 @@ func (a *actor) launch(c *loop.Call) {
 	followed := a.follow(ctx, c)
 	a.m.work.Go(func() {
 		defer cancel(nil)
-		result := runBounded(ctx, cancel, t, call, limit)
+		result := runBounded(ctx, cancel, insistent{t}, call, limit)
 		followed()
 		a.tellTool(toolNews{call: call.ID, result: result})
 	})

@@ -76,9 +76,18 @@ func (f *function[In]) Run(ctx context.Context, call Call) (result Result) {
 	}
 	result, err := f.fn(ctx, call, in)
 	if err != nil {
-		return FromError(err)
+		result = FromError(err)
+		result.Unanswered = unanswered(ctx, err)
 	}
 	return result
+}
+
+// unanswered says whether a service that the call went to gave no answer, while there is time for one.
+func unanswered(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	return errors.Is(err, errdefs.ErrUnavailable) || errors.Is(err, errdefs.ErrDeadlineExceeded) || errors.Is(err, errdefs.ErrCanceled)
 }
 
 // decode checks and reads arguments. Explicit nulls stand for "not given", as models write them.

@@ -75,6 +75,8 @@ type Result struct {
 	FullTextPath string
 	// Events are journaled together with the result.
 	Events []*threadv1.EventPayload
+	// Unanswered says that a service of ours gave no answer: whether the call took place is not known, and the same call under the same effect id finds out.
+	Unanswered bool
 	// Suspend makes the run wait for an answer, which becomes the result.
 	Suspend *threadv1.Interaction
 }

@@ -219,7 +219,7 @@ func (w *worker) move(ctx context.Context, from, to string) {
 		return // a change of spelling: storetest has it
 	}
 	w.do(ctx, change{
-		name: "move " + from + " to " + to, want: want,
+		name: "move " + from + " to " + to, want: want, parts: w.run.backend.spans(from, to),
 		call: func(ctx context.Context, c filesystemv1.FilesystemServiceClient) (proto.Message, error) {
 			return c.Move(ctx, req)
 		},
@@ -258,7 +258,7 @@ func (w *worker) delete(ctx context.Context, p string, recursive bool) {
 		want = fsops.ReasonDirectoryNotEmpty
 	}
 	w.do(ctx, change{
-		name: "delete " + p, want: want,
+		name: "delete " + p, want: want, parts: w.run.backend.spans(p),
 		call: func(ctx context.Context, c filesystemv1.FilesystemServiceClient) (proto.Message, error) {
 			return c.Delete(ctx, req)
 		},

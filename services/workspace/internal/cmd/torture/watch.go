@@ -122,6 +122,20 @@ func (b backend) kept(p string) string {
 	return best
 }
 
+// spans says whether the paths, with all that is below them, are in more than one store.
+func (b backend) spans(paths ...string) bool {
+	stores := map[string]bool{}
+	for _, p := range paths {
+		stores[b.kept(p)] = true
+		for _, r := range b.routes {
+			if strings.HasPrefix(r, p+"/") {
+				stores[r] = true
+			}
+		}
+	}
+	return len(stores) > 1
+}
+
 func (w *watcher) compareStore(worker *worker, store string) {
 	here := func(e event) bool { return w.run.backend.kept(e.path) == store }
 	heard := slices.DeleteFunc(slices.Clone(w.heard[worker.dir]), func(e event) bool { return !here(e) })

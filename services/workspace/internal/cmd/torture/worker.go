@@ -93,6 +93,8 @@ type change struct {
 	want string
 	// may is a reason with which a store may refuse it for what it is: one change of two stores.
 	may string
+	// parts says that it goes over several stores, one after another: while it is open it may be seen in part.
+	parts bool
 	// call makes it. The answer is a message.
 	call func(ctx context.Context, c filesystemv1.FilesystemServiceClient) (proto.Message, error)
 	// apply does it to a model and returns what Watch must tell. The answer is nil while none has come.
@@ -202,12 +204,12 @@ func withoutCursor(m proto.Message) proto.Message {
 	return out
 }
 
-// peek looks while it is open whether a change happened: each file is as before or as after. Unless a call was cut, so that it may be at work still, the
-// names are all as before or all as after.
+// peek looks while it is open whether a change happened: each file is as before or as after. Unless a call was cut, so that it may be at work still, or has parts, the names are all as before or
+// all as after.
 func (w *worker) peek(ctx context.Context, c change, cut bool) {
 	after := w.tree.clone()
 	c.apply(after, nil)
-	if !cut {
+	if !cut && !c.parts {
 		entries, err := w.list(ctx, w.client(), w.dir)
 		if err != nil {
 			return // nothing to see now
