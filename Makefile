@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := bin
 ARGS ?=
 
-.PHONY: help run test check generate protos-vendor bench conformance conformance-workspace torture-workspace bench-workspace demo up down image tools modules settings baseline build
+.PHONY: chaos-runs help run test check generate protos-vendor bench conformance conformance-workspace torture-workspace bench-workspace demo up down image tools modules settings baseline build
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ conformance-workspace: ## run the suites of files, journal and service on every 
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
 	@go run ./services/workspace/internal/cmd/conformance $(ARGS)
+
+chaos-runs: build ## kill the services in the middle of scripted runs and count what was lost, doubled and stuck (N= SEED= ARGS="-only shell")
+	@go run ./services/gantry/internal/cmd/chaos -n=$(or $(N),200) -seed=$(or $(SEED),0) $(ARGS)
 
 up: build ## start six processes on loopback from source
 	@deploy/scripts/up.sh

@@ -459,3 +459,29 @@ func TestASlowWatcherHoldsUpNothing(t *testing.T) {
 		t.Errorf("the watcher got %d of %d events", last, want)
 	}
 }
+
+// TestSteerBeforeTheRunStarts steers a run that is queued: the text waited for nothing and became a run of its own, before the one that it was meant for.
+func TestSteerBeforeTheRunStarts(t *testing.T) {
+	c := orchestratortest.NewCluster(t, `
+turns:
+  - {when: {user: "^first"}, delay: 700ms, text: "one"}
+  - {always: true, when: {user: "^second"}, text: "two"}
+  - {always: true, when: {user: "^and also"}, text: "three"}
+`, access.Config{})
+	replica := c.Start(nil)
+	ctx, key := ctxOf(t, "ana", "s"), keyOf("ana", "s")
+	first := start(t, ctx, replica, "first")
+	second := start(t, ctx, replica, "second")
+	if _, err := orchestratorv1.NewRunServiceClient(replica.Conn).SteerRun(ctx, &orchestratorv1.SteerRunRequest{RunId: second.GetId(), Text: "and also"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, end := watch(t, ctx, replica, first.GetId()); end.GetRun().GetText() != "one" {
+		t.Errorf("the first run ends with %q", end.GetRun().GetText())
+	}
+	if events, end := watch(t, ctx, replica, second.GetId()); count(events, "steer/applied") != 1 || end.GetRun().GetText() != "three" {
+		t.Errorf("the second run was steered %d times and ends with %q", count(events, "steer/applied"), end.GetRun().GetText())
+	}
+	if n := count(c.Threads.Journal(key), "run/started"); n != 2 {
+		t.Errorf("%d runs were started, want 2", n)
+	}
+}
