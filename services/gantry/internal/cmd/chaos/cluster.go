@@ -121,6 +121,15 @@ func (c *cluster) killed(name string, before time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// storeDown is how long before a time a kill of the workspace service may still have kept the journal from answering.
+const storeDown = maxDown + 2*time.Second
+
+// withStore says whether the journal was there all the time: without it nobody can take anything over.
+func (c *cluster) withStore(from, to time.Time) bool {
+	at, ok := c.killed(procs.Workspace, to)
+	return !ok || at.Before(from.Add(-storeDown))
+}
+
 // deaths counts the kills.
 func (c *cluster) deaths() map[string]int {
 	c.mu.Lock()

@@ -18,7 +18,7 @@ import (
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
 )
 
-// findings are what is wrong with what a subject left, and how long its runs were without an owner.
+// findings are what is wrong with what a subject left, and how long its runs were without an owner while the journal was there.
 type findings struct {
 	lost, doubled []string
 	takeOvers     []time.Duration
@@ -144,6 +144,8 @@ func (s *subject) journal(ctx context.Context, f *findings) error {
 	for _, ev := range events {
 		p := ev.GetPayload()
 		switch {
+		case p.GetRunStarted().GetCause() == "steer":
+			steers++ // it came behind the last request of the run, and is one of its own
 		case p.GetRunStarted() != nil:
 			starts[ev.GetRunId()]++
 		case p.GetRunEnded() != nil && p.GetRunEnded().GetState() != threadv1.RunState_RUN_STATE_SUSPENDED:
@@ -156,7 +158,7 @@ func (s *subject) journal(ctx context.Context, f *findings) error {
 			steers++
 		case p.GetRecoveryTakenOver() != nil:
 			from, _, _ := strings.Cut(p.GetRecoveryTakenOver().GetFromOwner(), "/")
-			if at, ok := s.c.killed(from, ev.GetTime().AsTime()); ok {
+			if at, ok := s.c.killed(from, ev.GetTime().AsTime()); ok && s.c.withStore(at, ev.GetTime().AsTime()) {
 				f.takeOvers = append(f.takeOvers, ev.GetTime().AsTime().Sub(at))
 			}
 		}
