@@ -30,8 +30,11 @@ func main() {
 		*seed = rand.Uint64N(1_000_000) + 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := chaos(ctx, options{n: *n, parallel: *parallel, seed: *seed, postgres: *postgres, only: *only, dir: *keep})
+	report, err := chaos(ctx, options{n: *n, parallel: *parallel, seed: *seed, postgres: *postgres, only: *only, dir: *keep})
 	stop()
+	if err == nil {
+		err = report.Write(os.Stdout)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
@@ -45,26 +48,26 @@ type options struct {
 }
 
 // chaos runs everything. Its error is about the run itself; what is found is in the figures.
-func chaos(ctx context.Context, opt options) error {
+func chaos(ctx context.Context, opt options) (*figures.Report, error) {
 	dir, temporary := opt.dir, opt.dir == ""
 	if temporary {
 		var err error
 		if dir, err = os.MkdirTemp("", "gantry-chaos-"); err != nil {
-			return err
+			return nil, err
 		}
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Printf("chaos: %d runs, %d at once, seed %d, data in %s\n", opt.n, opt.parallel, opt.seed, dir)
 	c, err := newCluster(ctx, dir, opt.postgres)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t := &tally{}
 	err = rage(ctx, c, opt, t)
 	c.close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if temporary && t.bad() == 0 {
 		if err := os.RemoveAll(dir); err != nil {
@@ -74,7 +77,7 @@ func chaos(ctx context.Context, opt options) error {
 	report := &figures.Report{Command: "chaos-runs"}
 	report.Tell("seed", opt.seed)
 	t.report(report, c.deaths())
-	return report.Write(os.Stdout)
+	return report, nil
 }
 
 // rage plays the scenarios while processes die, and looks at what they left once no more die.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,34 +81,32 @@ func (s *subject) read(ctx context.Context, path string) (string, error) {
 	return got.GetText(), err
 }
 
-// lines compares the lines of a file, each of which something wrote once. They may come in another order where calls of one step ran beside each other.
+// lines looks at a file that things were added to.
 func (s *subject) lines(ctx context.Context, f *findings, path string, want []string) error {
 	text, err := s.read(ctx, path)
 	if err != nil {
 		return err
 	}
-	got := strings.Fields(text)
-	for _, line := range want {
-		n := 0
-		for _, g := range got {
-			if g == line {
-				n++
-			}
-		}
-		switch {
-		case n == 0 && path == s.scenario.unsure && s.unknown > 0: // its supervisor was killed, and that was told
-		case n == 0:
-			f.lose("%s lacks %q: %q", path, line, text)
-		case n > 1:
-			f.double("%s has %q %d times: %q", path, line, n, text)
-		}
-	}
-	for _, g := range got {
-		if !slices.Contains(want, g) {
-			f.double("%s has %q, which nobody wrote to it", path, g)
-		}
-	}
+	// A command whose supervisor was killed may not have come to the end; that was told.
+	f.lines(path, text, want, path == s.scenario.unsure && s.unknown > 0)
 	return nil
+}
+
+// lines compares the lines of a file, each of which something wrote once. They may come in another order where calls of one step ran beside each other.
+func (f *findings) lines(path, text string, want []string, unsure bool) {
+	counts := map[string]int{}
+	for _, line := range strings.Fields(text) {
+		counts[line]++
+	}
+	for _, line := range want {
+		if n := counts[line]; n > 0 || !unsure {
+			f.count(fmt.Sprintf("lines %q in %s (%q)", line, path, text), n, 1)
+		}
+		delete(counts, line)
+	}
+	for line := range counts {
+		f.double("%s has %q, which nobody wrote to it", path, line)
+	}
 }
 
 // facts counts the fact in the ledger.
