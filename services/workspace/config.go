@@ -29,7 +29,7 @@ type Config struct {
 	CacheBytes int64             `name:"cache-bytes" help:"Memory for recently read contents of the backends redis and object, and as much again for their listings." default:"268435456"`
 	Workspace  string            `name:"workspace" help:"Workspace directory of the default agent. Blank: ./.gantry/workspace." default:"./.gantry/workspace"`
 	Workspaces string            `name:"workspaces" help:"Directory whose subdirectories are the workspaces of the agents of their names."`
-	Agents     map[string]string `name:"agent" help:"Further workspaces, as agent=directory." mapsep:","`
+	Agents     map[string]string `name:"agents" help:"Further workspaces, as agent=directory." mapsep:","`
 	MaxBytes   int64             `name:"bucket-max-bytes" help:"Bytes that one bucket may hold. 0: no limit." default:"10737418240"`
 	MaxFiles   int64             `name:"bucket-max-files" help:"Files that one bucket may hold. 0: no limit." default:"200000"`
 	MaxFile    int64             `name:"file-max-bytes" help:"Size that one file may have. 0: no limit." default:"2147483648"`

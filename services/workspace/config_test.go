@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 func TestSettings(t *testing.T) {
 	var cfg workspace.Config
 	environment := map[string]string{"GANTRY_WORKSPACE": "/srv/ws", "GANTRY_BACKEND": "sqlite"}
-	err := config.Load(&cfg, []string{"--backend=local", "--agent=coder=/srv/coder,analyst=/srv/analyst"}, config.Options{
+	err := config.Load(&cfg, []string{"--backend=local", "--agents=coder=/srv/coder,analyst=/srv/analyst"}, config.Options{
 		Name: "workspace", LookupEnv: func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 	})
 	if err != nil {
