@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 )
@@ -181,16 +182,16 @@ func (p *packed[M]) UnmarshalJSON(data []byte) error {
 }
 
 // moment keeps a time that is not set apart from every other.
-func moment(t time.Time) *time.Time {
+func moment(t time.Time) packed[*timestamppb.Timestamp] {
 	if t.IsZero() {
-		return nil
+		return pack[*timestamppb.Timestamp](nil)
 	}
-	return &t
+	return pack(timestamppb.New(t))
 }
 
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
+func timeOf(p packed[*timestamppb.Timestamp]) time.Time {
+	if p.of == nil {
 		return time.Time{}
 	}
-	return t.UTC()
+	return p.of.AsTime()
 }

@@ -1,7 +1,7 @@
 package loop
 
 import (
-	"time"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 )
@@ -11,8 +11,8 @@ type runForm struct {
 	ID          string                            `json:"id"`
 	Turn        string                            `json:"turn"`
 	Started     packed[*threadv1.RunStarted]      `json:"started"`
-	StartTime   *time.Time                        `json:"start_time,omitempty"`
-	EndTime     *time.Time                        `json:"end_time,omitempty"`
+	StartTime   packed[*timestamppb.Timestamp]    `json:"start_time"`
+	EndTime     packed[*timestamppb.Timestamp]    `json:"end_time"`
 	FirstSeq    int64                             `json:"first_seq"`
 	LastSeq     int64                             `json:"last_seq"`
 	State       threadv1.RunState                 `json:"state"`

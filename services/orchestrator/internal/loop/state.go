@@ -116,11 +116,11 @@ type Run struct {
 
 // ModelCall is a model request on its way.
 type ModelCall struct {
-	MessageID string
-	Attempt   int32
-	Model     string
+	MessageID string `json:"message_id"`
+	Attempt   int32  `json:"attempt"`
+	Model     string `json:"model"`
 	// PreparedSeq is the sequence of the request; effect ids of the calls that it leads to are made from it.
-	PreparedSeq int64
+	PreparedSeq int64 `json:"prepared_seq"`
 }
 
 // Open returns the calls that have no result.
