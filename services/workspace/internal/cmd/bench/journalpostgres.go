@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalpostgres"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
@@ -44,13 +45,13 @@ func journalPostgres(b *bench) {
 		if n%50 == 0 {
 			w.beat()
 		}
-		bases = append(bases, timed(func() { insert(b, pool, []row{{0, int64(n)}}) }))
-		times = append(times, timed(func() { w.commit(1, "") }))
+		bases = append(bases, measure.Timed(func() { insert(b, pool, []row{{0, int64(n)}}) }))
+		times = append(times, measure.Timed(func() { w.commit(1, "") }))
 	}
-	base, took := median(bases), median(times)
+	base, took := measure.Median(bases), measure.Median(times)
 	ratio := float64(took) / float64(base)
-	b.say("journal-postgres: bare durable insert %.3f ms, commit %.3f ms, ratio %.2f", milliseconds(base), milliseconds(took), ratio)
-	b.report.AtMost("journal_postgres_commit_ratio", round2(ratio), 1.7)
+	b.say("journal-postgres: bare durable insert %.3f ms, commit %.3f ms, ratio %.2f", measure.Milliseconds(base), measure.Milliseconds(took), ratio)
+	b.report.AtMost("journal_postgres_commit_ratio", measure.Round2(ratio), 1.7)
 
 	group := newGroup(b, pool)
 	writers := make([]*writer, commitThreads)
@@ -59,14 +60,14 @@ func journalPostgres(b *bench) {
 	}
 	keepAlive(b, store, writers[0].owner)
 	inserted := make([]int64, commitThreads)
-	part, grouped, commits := rates(rateRounds, commitThreads, rateTime, func(c, _ int) {
+	part, grouped, commits := measure.Rates(rateRounds, commitThreads, rateTime, func(c, _ int) {
 		inserted[c]++
 		group.insert(row{int64(c) + 1, inserted[c]})
 	}, func(c, _ int) {
 		writers[c].commit(1, "")
 	})
 	b.say("journal-postgres: %d threads: bare grouped inserts %.0f/s, commits %.0f/s, ratio %.2f", commitThreads, grouped, commits, part)
-	b.report.AtLeast("journal_postgres_grouped_ratio", round2(part), 0.5)
+	b.report.AtLeast("journal_postgres_grouped_ratio", measure.Round2(part), 0.5)
 	journalGrowth(b, "postgres", store)
 }
 
