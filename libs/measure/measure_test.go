@@ -3,7 +3,9 @@ package measure_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,5 +45,26 @@ func TestQuantiles(t *testing.T) {
 	}
 	if all[0] != 5 {
 		t.Error("the values were moved")
+	}
+}
+
+func TestGroupDoesTogetherWhatComesTogether(t *testing.T) {
+	begin, sizes, sum := make(chan struct{}), []int{}, 0
+	g := measure.NewGroup(3, func(all []int) {
+		<-begin
+		sizes = append(sizes, len(all))
+		for _, n := range all {
+			sum += n
+		}
+	})
+	var wait sync.WaitGroup
+	for n := range 10 {
+		wait.Go(func() { g.Do(n) })
+	}
+	close(begin)
+	wait.Wait()
+	g.Close()
+	if sum != 45 || slices.Max(sizes) > 3 {
+		t.Errorf("groups of %v, in all %d", sizes, sum)
 	}
 }

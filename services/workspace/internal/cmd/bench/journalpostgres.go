@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,7 +51,8 @@ func journalPostgres(b *bench) {
 	b.say("journal-postgres: bare durable insert %.3f ms, commit %.3f ms, ratio %.2f", measure.Milliseconds(base), measure.Milliseconds(took), ratio)
 	b.report.AtMost("journal_postgres_commit_ratio", measure.Round2(ratio), 1.7)
 
-	group := newGroup(b, pool)
+	group := measure.NewGroup(commitThreads, func(rows []row) { insert(b, pool, rows) })
+	b.Cleanup(group.Close)
 	writers := make([]*writer, commitThreads)
 	for i := range writers {
 		writers[i] = newWriter(b, store, fmt.Sprintf("together%d", i), journal.Owner{ID: "bench/2"})
@@ -62,7 +61,7 @@ func journalPostgres(b *bench) {
 	inserted := make([]int64, commitThreads)
 	part, grouped, commits := measure.Rates(rateRounds, commitThreads, rateTime, func(c, _ int) {
 		inserted[c]++
-		group.insert(row{int64(c) + 1, inserted[c]})
+		group.Do(row{int64(c) + 1, inserted[c]})
 	}, func(c, _ int) {
 		writers[c].commit(1, "")
 	})
@@ -82,56 +81,4 @@ func insert(b *bench, pool *pgxpool.Pool, rows []row) {
 		batch.Queue(`INSERT INTO bare_events VALUES ($1, $2, $3, 'message/added', 0, $4)`, r.thread, r.seq, fmt.Sprintf("e%d-%d", r.thread, r.seq), payload)
 	}
 	b.must(pool.SendBatch(b.ctx, &batch).Close())
-}
-
-// group puts what comes at the same time into one statement.
-type group struct{ jobs chan groupJob }
-
-type groupJob struct {
-	row  row
-	done chan struct{}
-}
-
-func newGroup(b *bench, pool *pgxpool.Pool) *group {
-	g := &group{jobs: make(chan groupJob, commitThreads)}
-	ctx, cancel := context.WithCancel(b.ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		for {
-			var jobs []groupJob
-			select {
-			case j := <-g.jobs:
-				jobs = append(jobs, j)
-			case <-ctx.Done():
-				return
-			}
-			for more := true; more && len(jobs) < commitThreads; {
-				select {
-				case j := <-g.jobs:
-					jobs = append(jobs, j)
-				default:
-					more = false
-				}
-			}
-			rows := make([]row, len(jobs))
-			for i, j := range jobs {
-				rows[i] = j.row
-			}
-			insert(b, pool, rows)
-			for _, j := range jobs {
-				close(j.done)
-			}
-		}
-	})
-	b.Cleanup(func() {
-		cancel()
-		wait.Wait()
-	})
-	return g
-}
-
-func (g *group) insert(r row) {
-	j := groupJob{r, make(chan struct{})}
-	g.jobs <- j
-	<-j.done
 }
