@@ -15,13 +15,16 @@ import (
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
+	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/client"
+	"github.com/gantry-agents/gantry/libs/inproc"
 	"github.com/gantry-agents/gantry/libs/measure"
+	"github.com/gantry-agents/gantry/libs/middleware"
 	"github.com/gantry-agents/gantry/libs/model"
 	"github.com/gantry-agents/gantry/libs/model/scripted"
+	"github.com/gantry-agents/gantry/libs/server"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/orchestrator"
-	"github.com/gantry-agents/gantry/services/orchestrator/internal/localconn"
 )
 
 // readyTimeout is how long the workspace service may take until it serves.
@@ -38,21 +41,20 @@ func serve(b *measure.B, dsn, script string) (*meter, orchestratorv1.RunServiceC
 	b.Must(err)
 	b.Must(s.Start(b.Ctx))
 	b.Cleanup(func() { b.Must(s.Stop(context.Background())) })
-	var l local
-	s.Register(&l)
-	return m, l.runs
-}
-
-// local takes the run service of the orchestrator, to be called without a network.
-type local struct {
-	runs orchestratorv1.RunServiceClient
-}
-
-// RegisterService implements [grpc.ServiceRegistrar].
-func (l *local) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	if desc.ServiceName == orchestratorv1.RunService_ServiceDesc.ServiceName {
-		l.runs = orchestratorv1.NewRunServiceClient(localconn.New(desc, impl))
-	}
+	auth, err := access.New(access.Config{Mode: access.ModeNone}, access.Options{})
+	b.Must(err)
+	chain, err := middleware.Default(middleware.Options{Access: auth})
+	b.Must(err)
+	network := inproc.New()
+	served, err := server.New(server.Config{Address: "memory:orchestrator"}, chain, network)
+	b.Must(err)
+	s.Register(served.Registrar())
+	b.Must(served.Start(b.Ctx))
+	b.Cleanup(func() { b.Must(served.Stop(context.Background())) })
+	conn, err := client.Dial("memory:orchestrator", network)
+	b.Must(err)
+	b.Cleanup(func() { _ = conn.Close() })
+	return m, orchestratorv1.NewRunServiceClient(conn)
 }
 
 // workspace starts the process and connects to it.
