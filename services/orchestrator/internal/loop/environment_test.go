@@ -134,7 +134,7 @@ func (w *world) model() []move {
 		out = append(out, move{name: "model stops", payloads: []*payload{w.stopped()}})
 	}
 	if r.Step <= r.Settings.MaxSteps {
-		for _, tools := range [][]string{{"read"}, {"write"}, {"read", "read"}, {"read", "write"}} {
+		for _, tools := range [][]string{{"read"}, {"write"}, {"read", "read"}, {"read", "write"}, {"write", "read"}} {
 			out = append(out, move{name: fmt.Sprint("calls ", tools), payloads: []*payload{answer(id, "", tools...)}})
 		}
 	}

@@ -13,13 +13,7 @@ import (
 // FuzzApply folds arbitrary events: nothing panics, an event that is refused changes nothing, and a snapshot of whatever comes out is read back.
 func FuzzApply(f *testing.F) {
 	for seed := range uint64(8) {
-		var b bytes.Buffer
-		for _, ev := range randomJournal(f, seed, 40) {
-			if _, err := protodelim.MarshalTo(&b, ev); err != nil {
-				f.Fatal(err)
-			}
-		}
-		f.Add(b.Bytes())
+		f.Add(delimited(f, randomJournal(f, seed, 40)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		thread, in := &loop.Thread{}, bytes.NewReader(data)

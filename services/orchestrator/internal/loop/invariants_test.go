@@ -14,6 +14,9 @@ func soundAction(t *loop.Thread, act loop.Action) error {
 	if r == nil {
 		return wrongIf(act.Kind != loop.Idle, "no run is open and next is %v", act.Kind)
 	}
+	if r.State == threadv1.RunState_RUN_STATE_SUSPENDED && act.Kind != loop.Idle {
+		return fmt.Errorf("%v of a run that is suspended", act.Kind)
+	}
 	flying := slices.ContainsFunc(r.Calls, (*loop.Call).Flying)
 	for _, c := range act.Calls {
 		if c.Result != nil {

@@ -32,7 +32,7 @@ func randomJournal(t testing.TB, seed uint64, n int) []*threadv1.Event {
 	for len(out) < n {
 		if w.thread.Run == nil {
 			run++
-			w.spent, w.most = spent{}, spent{r.IntN(3), r.IntN(3), r.IntN(2), r.IntN(3), r.IntN(4), r.IntN(2)}
+			w.spent, w.most = spent{}, spent{r.IntN(3), r.IntN(3), r.IntN(2), r.IntN(3), 2, r.IntN(2)}
 			add(startOf(t, w.thread, run, loop.Settings{MaxSteps: 2 + r.IntN(5), Tokens: int64(r.IntN(2)) * 500}))
 			continue
 		}
@@ -42,8 +42,11 @@ func randomJournal(t testing.TB, seed uint64, n int) []*threadv1.Event {
 		}
 		moves := w.moves()
 		m := moves[r.IntN(len(moves))]
-		if seed%4 == 1 && r.IntN(5) > 0 { // the same call fails again and again
+		switch { // what chance alone seldom leads to
+		case seed%4 == 1 && r.IntN(5) > 0: // the same call fails again and again
 			m = pick(moves, "calls [read]", "decide allow", "dispatch", "error", "request")
+		case seed%4 == 0 && r.IntN(3) > 0: // work in the background
+			m = pick(moves, "task ends", "calls [read write]", "decide allow allow", "dispatch", "starts a task", "ok", "request")
 		}
 		w.spent = w.spent.plus(m.spends)
 		add(eventsOf(w.thread, m))
