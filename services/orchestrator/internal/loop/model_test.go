@@ -25,8 +25,7 @@ func TestModel(t *testing.T) {
 		"the owner dies":     {spent{deaths: 1}, 1, whole},
 		"a text and a task":  {spent{steers: 1, tasks: 1}, 1, whole},
 		"an overflow":        {spent{overflows: 1}, 1, whole},
-		"two owners die":     {spent{deaths: 2}, 1, whole},
-		"all that stops":     {spent{stops: 1, interrupts: 1}, 1, whole},
+		"all that stops":     {spent{stops: 1, interrupts: 1}, 1, 7},
 		"everything at once": {spent{1, 1, 1, 1, 1, 1}, 2, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
