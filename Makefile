@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := bin
 ARGS ?=
 
-.PHONY: chaos-runs help run test check generate protos-vendor bench conformance conformance-workspace torture-workspace bench-workspace demo up down image tools modules settings baseline build
+.PHONY: help run test check generate protos-vendor bench conformance conformance-workspace torture-workspace bench-workspace bench-runs chaos-runs demo up down image tools modules settings baseline build
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ bench-workspace: ## measure the workspace service against ripgrep and the bare d
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
 	@go run ./services/workspace/internal/cmd/bench $(ARGS)
+
+bench-runs: ## measure prompts, the opening of threads, watchers and durable steps against the bare database driver (ARGS="-only PATTERN")
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/workspace ./services/workspace/cmd/workspace
+	@go run ./services/orchestrator/internal/cmd/bench $(ARGS)
 
 conformance-workspace: ## run the suites of files, journal and service on every backend, count cases and forbidden skips
 	@mkdir -p $(BIN)

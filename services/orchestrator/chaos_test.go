@@ -9,18 +9,25 @@ import (
 	"github.com/gantry-agents/gantry/libs/access"
 	"github.com/gantry-agents/gantry/libs/identity"
 	"github.com/gantry-agents/gantry/libs/testkit"
+	"github.com/gantry-agents/gantry/services/orchestrator"
 	"github.com/gantry-agents/gantry/services/orchestrator/orchestratortest"
 )
 
 // TestKilledAtEveryCommit kills the replica at each commit of a run, once before the store has it and once after: the other replica always ends the run, each file
-// was written once, no call has two results, and the conversation is whole.
+// was written once, no call has two results, and the conversation is whole. So it is when a checkpoint is written wherever one may be.
 func TestKilledAtEveryCommit(t *testing.T) {
+	for _, every := range []int{0, 1} {
+		killedAtEvery(t, every)
+	}
+}
+
+func killedAtEvery(t *testing.T, checkpoints int) {
 	const most = 12
 	for n := 1; n <= most; n++ {
 		done := false
 		for _, before := range []bool{true, false} {
-			name := fmt.Sprintf("commit %d, before=%v", n, before)
-			t.Run(name, func(t *testing.T) { done = killedAt(t, n, before) })
+			name := fmt.Sprintf("commit %d, before=%v, checkpoints=%d", n, before, checkpoints)
+			t.Run(name, func(t *testing.T) { done = killedAt(t, n, before, checkpoints) })
 		}
 		if done {
 			return
@@ -30,10 +37,11 @@ func TestKilledAtEveryCommit(t *testing.T) {
 }
 
 // killedAt says whether the run ended before the kill.
-func killedAt(t *testing.T, n int, before bool) (untouched bool) {
+func killedAt(t *testing.T, n int, before bool, checkpoints int) (untouched bool) {
 	c := orchestratortest.NewCluster(t, orchestratortest.Script, access.Config{})
 	ctx, key := ctxOf(t, "ana", "s"), keyOf("ana", "s")
-	victim := c.Start(nil)
+	often := func(cfg *orchestrator.Config) { cfg.CheckpointEvery = checkpoints }
+	victim := c.Start(often)
 	victim.KillAt(n, before)
 	run := start(t, ctx, victim, "both please")
 	testkit.Eventually(t, 10*time.Second, func() error { // the victim dies, or the run ends
@@ -43,8 +51,11 @@ func killedAt(t *testing.T, n int, before bool) (untouched bool) {
 		return fmt.Errorf("neither dead nor done")
 	})
 	untouched = !victim.Dead()
-	survivor := c.Start(nil)
+	survivor := c.Start(often)
 	events, end := watch(t, ctx, survivor, run.GetId())
+	if written := count(c.Threads.Journal(key), "checkpoint/written"); (written > 0) != (checkpoints > 0) {
+		t.Errorf("%d checkpoints were written", written)
+	}
 	if end.GetOutcome() != "completed" || end.GetRun().GetText() != "Both are there." {
 		t.Errorf("the end is %v", end)
 	}

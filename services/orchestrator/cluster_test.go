@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -439,7 +440,7 @@ func TestASlowWatcherHoldsUpNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasEvent(t, c, keyOf("ana", "s"), "run/ended")
-	last := int64(0)
+	var got, want []int64
 	for {
 		m, err := s.Recv()
 		if errors.Is(err, io.EOF) {
@@ -449,14 +450,16 @@ func TestASlowWatcherHoldsUpNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ev := m.GetEvent().GetEvent(); ev != nil {
-			if ev.GetSeq() != last+1 {
-				t.Fatalf("event %d follows %d", ev.GetSeq(), last)
-			}
-			last = ev.GetSeq()
+			got = append(got, ev.GetSeq())
 		}
 	}
-	if want := int64(len(c.Threads.Journal(keyOf("ana", "s")))); last != want {
-		t.Errorf("the watcher got %d of %d events", last, want)
+	for _, ev := range c.Threads.Journal(keyOf("ana", "s")) {
+		if ev.GetRunId() != "" { // a checkpoint is of the thread, not of the run
+			want = append(want, ev.GetSeq())
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the watcher got the events %v of %v", got, want)
 	}
 }
 

@@ -40,6 +40,7 @@ type Config struct {
 	MaxTasks          int           `name:"max-tasks" help:"Child runs that this replica works on at once." default:"64"`
 	Tenants           []string      `name:"tenants" help:"Tenants whose tasks this replica looks for from its start; others follow when it meets them." default:"default"`
 	ParallelTools     int           `name:"parallel-tools" help:"Calls of one step that run at once." default:"16"`
+	CheckpointEvery   int           `name:"checkpoint-every" help:"Events of a thread after which a checkpoint is written, from which the thread is opened. 0: none is." default:"200"`
 	InteractionLife   time.Duration `name:"interaction-life" help:"How long a question or an approval waits for an answer. 0: for ever." default:"168h"`
 	LocalShell        bool          `name:"local-shell" help:"Allow agents the mode local + shell: commands of the model on this host, without isolation."`
 	DrainTimeout      time.Duration `name:"drain-timeout" help:"How long runs may take to reach a step border when the replica stops. Then they are left to other replicas where they are." default:"8s"`
@@ -53,7 +54,7 @@ func DefaultConfig() Config {
 	return Config{
 		Workspace: "127.0.0.1:7402", Memory: "127.0.0.1:7403", Sandbox: "127.0.0.1:7404", Tasks: "127.0.0.1:7405",
 		ModelAttempts: 3, ModelFirst: 3 * time.Minute, ModelIdle: time.Minute, ModelTotal: 15 * time.Minute,
-		MaxThreads: 1000, MaxThreadsPerUser: 100, MaxQueue: 32, MaxTasks: 64, Tenants: []string{"default"}, ParallelTools: 16, InteractionLife: 168 * time.Hour, DrainTimeout: 8 * time.Second,
+		MaxThreads: 1000, MaxThreadsPerUser: 100, MaxQueue: 32, MaxTasks: 64, Tenants: []string{"default"}, ParallelTools: 16, CheckpointEvery: 200, InteractionLife: 168 * time.Hour, DrainTimeout: 8 * time.Second,
 	}
 }
 
@@ -73,6 +74,9 @@ func (c Config) Validate() error {
 	// The store tells a replica of at most 64 messages at once; a longer queue would hide what stops a run.
 	if c.MaxQueue < 1 || c.MaxQueue > 48 {
 		errs = append(errs, fmt.Errorf("orchestrator: max-queue is %d, 1 to 48 are possible", c.MaxQueue))
+	}
+	if c.CheckpointEvery < 0 {
+		errs = append(errs, fmt.Errorf("orchestrator: checkpoint-every is %d, 0 or more is needed", c.CheckpointEvery))
 	}
 	if c.ModelFirst < 0 || c.ModelIdle < 0 || c.ModelTotal < 0 || c.InteractionLife < 0 || c.DrainTimeout < 0 {
 		errs = append(errs, errors.New("orchestrator: a time is negative"))

@@ -146,7 +146,7 @@ func (s *Service) run(deps Deps, services kit.Services, kits *kit.Kits, issuer *
 	owner := journal.NewOwner(services.Threads, journal.Config{Replica: cfg.replica(), Address: cfg.Advertise, Log: deps.Logger})
 	var tasks *worker.Worker
 	runs := run.NewManager(run.Config{
-		MaxThreads: cfg.MaxThreads, MaxThreadsPerUser: cfg.MaxThreadsPerUser, MaxQueue: cfg.MaxQueue, ParallelTools: cfg.ParallelTools,
+		MaxThreads: cfg.MaxThreads, MaxThreadsPerUser: cfg.MaxThreadsPerUser, MaxQueue: cfg.MaxQueue, ParallelTools: cfg.ParallelTools, CheckpointEvery: cfg.CheckpointEvery,
 		InteractionLife: cfg.InteractionLife, ModelRetry: cfg.retry(), ModelTimeouts: cfg.timeouts(), Prices: deps.Prices,
 	}, run.Deps{
 		Owner: owner, Threads: services.Threads, Files: services.Files, Tasks: services.Tasks, Kits: kits, Models: s.models, Issuer: issuer, Log: deps.Logger, Now: deps.Clock,

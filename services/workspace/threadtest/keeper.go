@@ -10,6 +10,32 @@ import (
 )
 
 var keeperCases = []testCase{
+	{"Redact/no checkpoint of who read the thread before", func(e *env) {
+		h := e.fill(3)
+		_, err := e.Redact(e.ctx, &threadv1.RedactRequest{Seqs: []int64{2}})
+		e.no(err)
+		checkpoint := func(h held) int64 {
+			blob, err := e.PutBlob(e.ctx, &threadv1.PutBlobRequest{Data: []byte("what " + h.owner.GetId() + " knows")})
+			e.no(err)
+			r := e.batch(h)
+			r.Events = []*threadv1.Event{{Id: r.GetBatchId(), Payload: &threadv1.EventPayload{Kind: &threadv1.EventPayload_CheckpointWritten{
+				CheckpointWritten: &threadv1.CheckpointWritten{ThroughSeq: e.head().GetSeq(), BlobSha256: blob.GetSha256()}}}}}
+			e.commit(r)
+			_, err = e.GetBlob(e.ctx, &threadv1.GetBlobRequest{Sha256: blob.GetSha256()})
+			if at := e.head().GetCheckpointSeq(); (at > 0) != (err == nil) {
+				e.Errorf("checkpoint %d, its blob: %v", at, err)
+			}
+			return e.head().GetCheckpointSeq()
+		}
+		if at := checkpoint(h); at != 0 {
+			e.Errorf("the checkpoint %d may say what was redacted", at)
+		}
+		_, err = e.Release(e.ctx, &threadv1.ReleaseRequest{OwnerId: h.owner.GetId(), Epoch: h.epoch})
+		e.no(err)
+		if at := checkpoint(e.acquire(e.boot())); at != 5 {
+			e.Errorf("the last checkpoint is %d, want 5, of an owner that read the thread after", at)
+		}
+	}},
 	{"Fork/shares the past", func(e *env) {
 		h := e.fill(3)
 		e.commit(e.batch(h, "4", "5"))

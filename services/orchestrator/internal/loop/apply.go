@@ -23,14 +23,15 @@ func (t *Thread) Apply(ev *threadv1.Event) error {
 		return errdefs.New(errdefs.ErrFailedPrecondition, threadDomain, "SCHEMA_UNKNOWN", "the journal holds an event of type %q and schema %d, which this version does not know",
 			ev.GetType(), ev.GetSchema()).With("type", ev.GetType()).With("schema", strconv.FormatUint(uint64(ev.GetSchema()), 10))
 	}
-	t.Seq = ev.GetSeq()
 	if ev.GetPayload() == nil {
+		t.Seq = ev.GetSeq()
 		return nil // a tombstone
 	}
 	r := t.Run
 	if err := t.fold(ev); err != nil {
-		return err
+		return err // before anything has changed
 	}
+	t.Seq = ev.GetSeq()
 	for _, touched := range []*Run{r, t.Run} {
 		if touched != nil && touched.ID == ev.GetRunId() {
 			touched.LastSeq = ev.GetSeq()
@@ -71,7 +72,7 @@ func (t *Thread) fold(ev *threadv1.Event) error {
 		if m := p.PermissionChanged.GetMode(); m != "" {
 			t.Mode = m
 		}
-		if rule := p.PermissionChanged.GetAddedRule(); rule != "" {
+		if rule := p.PermissionChanged.GetAddedRule(); rule != "" && !slices.Contains(t.Rules, rule) {
 			t.Rules = append(t.Rules, rule)
 		}
 	default:
@@ -163,7 +164,7 @@ func (t *Thread) runEnded(ev *threadv1.Event, p *threadv1.RunEnded) {
 	if !Terminal(p.GetState()) {
 		return
 	}
-	r.Model, r.LastSeq = nil, ev.GetSeq()
+	r.Model, r.LastSeq, r.failures = nil, ev.GetSeq(), nil
 	t.Latest, t.Run = r, nil
 	t.closeCalls(ev, r)
 }
@@ -198,10 +199,7 @@ func (t *Thread) modelEnded(ev *threadv1.Event, p *threadv1.ModelEnded) {
 	r.Text = text
 	r.Calls, r.CallMessage = nil, ""
 	for i, call := range calls {
-		if t.callIDs == nil {
-			t.callIDs = map[string]bool{}
-		}
-		t.callIDs[call.GetId()] = true
+		t.knowCall(call.GetId())
 		r.Calls = append(r.Calls, &Call{Call: call, Ordinal: int32(i), RequestSeq: prepared, Arguments: call.GetArgumentsJson()})
 		r.CallMessage = p.GetMessage().GetId()
 	}
@@ -315,6 +313,7 @@ func (t *Thread) taskDelivered(ev *threadv1.Event, p *threadv1.TaskDelivered) {
 	if i := t.task(p.GetTaskId()); i >= 0 {
 		t.Tasks = slices.Clone(t.Tasks) // others may hold the list
 		t.Tasks[i].Ended = true
+		t.forgetTasks()
 	}
 	if p.GetMessageId() != "" {
 		t.say(ev, taskMessage(p))
@@ -331,11 +330,4 @@ func (t *Thread) planChanged(p *threadv1.PlanChanged) {
 	if p.GetPath() != "" {
 		t.PlanPath = p.GetPath()
 	}
-}
-
-func (t *Thread) know(run string) {
-	if t.Known == nil {
-		t.Known = map[string]bool{}
-	}
-	t.Known[run] = true
 }

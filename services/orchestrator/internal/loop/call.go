@@ -136,6 +136,7 @@ func (r *Run) repeat(c *Call) bool {
 		r.failures = map[string]failure{}
 	}
 	r.failures[key] = f
+	r.forgetFailures()
 	return f.count >= RepeatLimit
 }
 

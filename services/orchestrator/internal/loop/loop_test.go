@@ -57,7 +57,7 @@ func prepared() *payload {
 }
 
 func dispatchedModel() *payload {
-	return &payload{Kind: &threadv1.EventPayload_ModelDispatched{ModelDispatched: &threadv1.ModelDispatched{MessageId: "m", Attempt: 1}}}
+	return &payload{Kind: &threadv1.EventPayload_ModelDispatched{ModelDispatched: &threadv1.ModelDispatched{MessageId: "m", Attempt: 1, Model: "scripted:script"}}}
 }
 
 // answer is a model's answer with a text and calls of the named tools, whose ids are name and number.
@@ -72,7 +72,7 @@ func answer(id, text string, tools ...string) *payload {
 }
 
 func decided(call, decision string) *payload {
-	return &payload{Kind: &threadv1.EventPayload_ToolDecided{ToolDecided: &threadv1.ToolDecided{CallId: call, Decision: decision}}}
+	return &payload{Kind: &threadv1.EventPayload_ToolDecided{ToolDecided: &threadv1.ToolDecided{CallId: call, Decision: decision, Rule: "a rule"}}}
 }
 
 func sent(call string) *payload {

@@ -27,20 +27,19 @@ type Thread struct {
 	Run *Run
 	// Latest is the newest run that ended. Nil: none.
 	Latest *Run
-	// Known holds the ids of all runs of the thread, so that a repeated start finds its run.
-	Known map[string]bool
-
-	Todos []*threadv1.TodoItem
+	Todos  []*threadv1.TodoItem
 	// Planning is plan mode; PlanPath the plan's file, when one was written.
 	Planning bool
 	PlanPath string
-	// Mode and Rules were set in this thread by a person. Empty: the agent's own.
+	// Mode and Rules were set in this thread by a person. Empty: the agent's own. A rule stands once, so people bound them.
 	Mode  string
 	Rules []string
-	// Tasks holds the tasks that the thread created, in order.
+	// Tasks holds the tasks that the thread created, in order: the open ones, and the last [KeptTasks] that ended.
 	Tasks []Task
 
-	callIDs map[string]bool
+	// known and callIDs are what a thread remembers of its past beside the conversation; see memory.go for what bounds them.
+	known   []string
+	callIDs map[uint64]bool
 	// held are messages that came while calls were open: they follow the calls' results, so that no pair is parted.
 	held []Entry
 }
@@ -117,11 +116,11 @@ type Run struct {
 
 // ModelCall is a model request on its way.
 type ModelCall struct {
-	MessageID string
-	Attempt   int32
-	Model     string
+	MessageID string `json:"message_id"`
+	Attempt   int32  `json:"attempt"`
+	Model     string `json:"model"`
 	// PreparedSeq is the sequence of the request; effect ids of the calls that it leads to are made from it.
-	PreparedSeq int64
+	PreparedSeq int64 `json:"prepared_seq"`
 }
 
 // Open returns the calls that have no result.
@@ -194,6 +193,3 @@ func (t *Thread) Stamp(ev *threadv1.Event) {
 		}
 	}
 }
-
-// CallIDKnown says whether a call of that id was made in the thread.
-func (t *Thread) CallIDKnown(id string) bool { return t.callIDs[id] }

@@ -12,6 +12,7 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/checkpoint"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/run"
@@ -103,21 +104,16 @@ func (s *threadServer) ForkThread(ctx context.Context, req *orchestratorv1.ForkT
 		return nil, err
 	}
 	// A fork point is where no run is open: inside one, calls may lack their results.
-	t, nearest := &loop.Thread{}, int64(0)
-	end, err := journal.Scan(ctx, s.Threads, &threadv1.ScanRequest{Limit: req.GetAtSeq()}, func(ev *threadv1.Event) error {
-		err := t.Apply(ev)
-		if t.Run == nil {
-			nearest = t.Seq
-		}
-		return err
-	})
+	opened, err := checkpoint.Open(ctx, s.Threads, req.GetAtSeq(), s.Log)
 	if err != nil {
 		return nil, err
 	}
-	if req.GetAtSeq() > end.GetHead().GetSeq() {
-		return nil, errdefs.New(errdefs.ErrOutOfRange, threadDomain, "CURSOR_INVALID", "the journal ends at %d", end.GetHead().GetSeq()).With("head_seq", strconv.FormatInt(end.GetHead().GetSeq(), 10))
+	t := opened.Thread
+	if req.GetAtSeq() > t.Seq {
+		return nil, errdefs.New(errdefs.ErrOutOfRange, threadDomain, "CURSOR_INVALID", "the journal ends at %d", t.Seq).With("head_seq", strconv.FormatInt(t.Seq, 10))
 	}
 	if t.Run != nil {
+		nearest := t.Run.FirstSeq - 1
 		return nil, errdefs.New(errdefs.ErrFailedPrecondition, threadDomain, "NO_FORK_POINT", "a run is open at %d; the nearest place before it is %d", t.Seq, nearest).
 			With("seq", strconv.FormatInt(t.Seq, 10)).With("nearest", strconv.FormatInt(nearest, 10))
 	}

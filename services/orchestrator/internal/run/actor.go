@@ -11,6 +11,7 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/checkpoint"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/credential"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
@@ -44,6 +45,7 @@ type actor struct {
 
 	batch    journal.Batch
 	numbers  int
+	saved    int64     // the last checkpoint, or the last try
 	stagedAt time.Time // of the oldest staged event that may wait
 	marked   threadv1.RunState
 
@@ -87,13 +89,13 @@ func (a *actor) withIdentity(id identity.Identity) context.Context {
 	return ctx
 }
 
-// restore folds the journal and takes over the run that it finds open.
+// restore reads the journal from its last checkpoint on and takes over the run that it finds open.
 func (a *actor) restore() error {
-	ctx := a.context()
-	_, err := journal.Scan(ctx, a.m.threads, &threadv1.ScanRequest{}, a.state.Apply)
+	opened, err := checkpoint.Open(a.context(), a.m.threads, 0, a.log)
 	if err != nil && !notFound(err) {
 		return err
 	}
+	a.state, a.saved = opened.Thread, opened.CheckpointSeq
 	if a.state.Seq != a.thread.Seq() {
 		return journalGap(a.state.Seq, a.thread.Seq())
 	}

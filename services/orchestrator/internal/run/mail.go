@@ -226,7 +226,7 @@ func (a *actor) steerWithoutRun(mail *threadv1.Mail, e envelope) error {
 }
 
 func (a *actor) takeInput(mail *threadv1.Mail, e envelope) error {
-	if a.state.Known[e.RunID] && (a.state.Run == nil || a.state.Run.ID != e.RunID) {
+	if a.state.Knows(e.RunID) && (a.state.Run == nil || a.state.Run.ID != e.RunID) {
 		a.consume(mail.GetMessageId()) // a repeat of a run that is over
 		return nil
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	MaxQueue int
 	// ParallelTools bounds the calls of one step that run at once.
 	ParallelTools int
+	// CheckpointEvery is after how many events of a thread a checkpoint is written; 0: never.
+	CheckpointEvery int
 	// InteractionLife is how long a question waits for an answer; 0: for ever.
 	InteractionLife time.Duration
 	ModelRetry      model.RetryPolicy

@@ -24,6 +24,9 @@ func (a *actor) prepare(act loop.Action) error {
 		}
 	}
 	a.forced = false
+	if err := a.checkpoint(); err != nil {
+		return err
+	}
 	return a.send(act.Final, 1)
 }
 
@@ -117,6 +120,9 @@ func (a *actor) end(ended *threadv1.RunEnded) error {
 	if ended.State == threadv1.RunState_RUN_STATE_COMPLETED && r.Settings.Structured {
 		a.structure(ended)
 	}
+	if err := a.checkpoint(); err != nil {
+		return err
+	}
 	if err := a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_RunEnded{RunEnded: ended}}); err != nil {
 		return err
 	}
@@ -142,6 +148,9 @@ func (a *actor) suspend(act loop.Action) error {
 		a.batch.Mail = append(a.batch.Mail, &threadv1.Mail{
 			MessageId: "expiry/" + i.GetId(), Kind: mailExpiry, Payload: payload, NotBeforeTime: i.GetExpireTime(), Wake: true,
 		})
+	}
+	if err := a.checkpoint(); err != nil {
+		return err
 	}
 	if err := a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_RunEnded{RunEnded: act.End}}); err != nil {
 		return err

@@ -9,19 +9,18 @@ import (
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/checkpoint"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/compact"
-	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
 )
 
 // Load reads the projection of the thread of the context's identity. A thread without a journal is empty.
 func (m *Manager) Load(ctx context.Context) (*loop.Thread, error) {
-	t := &loop.Thread{}
-	_, err := journal.Scan(ctx, m.threads, &threadv1.ScanRequest{}, t.Apply)
+	opened, err := checkpoint.Open(ctx, m.threads, 0, m.log)
 	if notFound(err) {
-		return t, nil
+		return &loop.Thread{}, nil
 	}
-	return t, err
+	return opened.Thread, err
 }
 
 // Compact summarises the front of a thread that has no working run. Nil: there was nothing to do.

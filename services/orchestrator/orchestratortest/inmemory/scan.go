@@ -19,13 +19,16 @@ func (s *Threads) Scan(req *threadv1.ScanRequest, stream grpc.ServerStreamingSer
 		s.mu.Unlock()
 		return err
 	}
-	events, head := slices.Clone(t.events), s.headOf(t)
+	events, head, after := slices.Clone(t.events), s.headOf(t), req.GetAfterSeq()
 	s.mu.Unlock()
-	if req.GetAfterSeq() > int64(len(events)) {
-		return errdefs.New(errdefs.ErrOutOfRange, threadDomain, "CURSOR_INVALID", "after %d, the head is %d", req.GetAfterSeq(), len(events))
+	if req.GetFromCheckpoint() && head.GetCheckpointSeq() > 0 && head.GetCheckpointSeq() >= after {
+		after = head.GetCheckpointSeq() - 1
+	}
+	if after > int64(len(events)) {
+		return errdefs.New(errdefs.ErrOutOfRange, threadDomain, "CURSOR_INVALID", "after %d, the head is %d", after, len(events))
 	}
 	sent := int64(0)
-	for _, ev := range events[req.GetAfterSeq():] {
+	for _, ev := range events[after:] {
 		if len(req.GetTypes()) > 0 && !slices.Contains(req.GetTypes(), ev.GetType()) {
 			continue
 		}
@@ -33,6 +36,7 @@ func (s *Threads) Scan(req *threadv1.ScanRequest, stream grpc.ServerStreamingSer
 			return stream.Send(&threadv1.ScanResponse{Item: &threadv1.ScanResponse_End{End: &threadv1.ScanEnd{Head: head, More: true}}})
 		}
 		sent++
+		s.scanned.Add(1)
 		if err := stream.Send(&threadv1.ScanResponse{Item: &threadv1.ScanResponse_Event{Event: proto.CloneOf(ev)}}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -37,6 +38,8 @@ type Threads struct {
 	blobs   map[string][]byte
 	// Commits counts acknowledged commits.
 	commits int
+	// scanned counts the events that scans gave.
+	scanned atomic.Int64
 }
 
 type thread struct {
@@ -48,6 +51,7 @@ type thread struct {
 	seen     map[string]string // message id → content hash
 	batches  map[string]batch
 	order    int64
+	redacted int64 // the epoch in which events were redacted last
 }
 
 type batch struct {
@@ -66,6 +70,9 @@ func (s *Threads) Commits() int {
 	defer s.mu.Unlock()
 	return s.commits
 }
+
+// Scanned counts the events that scans gave.
+func (s *Threads) Scanned() int64 { return s.scanned.Load() }
 
 // Kill lets an owner die at once, as if its heartbeats had stopped long ago.
 func (s *Threads) Kill(owner string) {
@@ -229,6 +236,13 @@ func (s *Threads) apply(t *thread, req *threadv1.CommitRequest) *threadv1.Commit
 		ev = proto.CloneOf(ev)
 		ev.Seq, ev.Time = int64(len(t.events))+1, now
 		t.events = append(t.events, ev)
+		switch {
+		case ev.GetType() != checkpointType:
+		case t.redacted == t.head.GetEpoch(): // its writer may know what was removed
+			bury(ev)
+		default:
+			t.head.CheckpointSeq = ev.GetSeq()
+		}
 	}
 	for _, m := range req.GetMail() {
 		s.put(t, m)
@@ -440,6 +454,7 @@ func (s *Threads) Fork(ctx context.Context, req *threadv1.ForkRequest) (*threadv
 	for _, ev := range from.events[:at] {
 		t.events = append(t.events, proto.CloneOf(ev))
 	}
+	t.head.CheckpointSeq = lastCheckpoint(t.events)
 	t.head.ForkedFrom, t.head.ForkedAtSeq = from.head.GetThread(), at
 	return &threadv1.ForkResponse{Head: s.headOf(t)}, nil
 }

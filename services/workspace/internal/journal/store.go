@@ -161,6 +161,7 @@ type Blobs interface {
 type Keeper interface {
 	// Redact removes the payloads of the events, and of every later checkpoint that may repeat them, from the thread and all threads that share the
 	// events, either way; then the blobs that nothing else names, and titles made from them. The bytes are overwritten in the store's files.
+	// Owners may know what was removed until they take the thread again: a checkpoint that one commits before is stored as a tombstone.
 	// An event that is a tombstone already counts nothing. CURSOR_INVALID for a sequence that is not there.
 	Redact(ctx context.Context, t identity.Thread, seqs []int64, reason string) (Redacted, error)
 

@@ -10,6 +10,9 @@ import (
 // TypeCheckpoint is the one event type that the store knows: a projection of everything before it.
 const TypeCheckpoint = "checkpoint/written"
 
+// ReasonStaleCheckpoint is the reason in the tombstone of a checkpoint whose writer took the thread before a redaction.
+const ReasonStaleCheckpoint = "the writer read the thread before a redaction"
+
 // User is whose threads are listed together: (tenant, agent, user). An empty User field is the anonymous one.
 type User struct{ Tenant, Agent, User string }
 

@@ -29,7 +29,8 @@ func (s *Store) Commit(ctx context.Context, key identity.Thread, b journal.Batch
 // plain says whether the function of the database may make the commit.
 func plain(b *journal.Batch) bool {
 	for i := range b.Events {
-		if len(b.Events[i].Payload) > journal.InlinePayloadBytes || len(b.Events[i].Blobs) > 0 {
+		// A checkpoint is rare, and whether it may be kept is for the rules to say.
+		if len(b.Events[i].Payload) > journal.InlinePayloadBytes || len(b.Events[i].Blobs) > 0 || b.Events[i].Type == journal.TypeCheckpoint {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package journalsql
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/identity"
@@ -18,7 +19,8 @@ func (s *Store) Commit(ctx context.Context, key identity.Thread, b journal.Batch
 
 // CommitValid is [Store.Commit] for a batch that was validated, with its fingerprint.
 func (s *Store) CommitValid(ctx context.Context, key identity.Thread, b journal.Batch, hash journal.Sum) (journal.Committed, error) {
-	return writing(ctx, s, func(t *Tx) (journal.Committed, error) {
+	stale := false
+	out, err := writing(ctx, s, func(t *Tx) (journal.Committed, error) {
 		r, err := t.committable(key, &b)
 		if err != nil {
 			return journal.Committed{}, err
@@ -29,8 +31,18 @@ func (s *Store) CommitValid(ctx context.Context, key identity.Thread, b journal.
 		if err := t.mayCommit(r, &b); err != nil {
 			return journal.Committed{}, err
 		}
+		stale = r.stale(&b)
 		return t.commit(r, key, &b, hash)
 	})
+	if err == nil && stale {
+		s.db.Scrub(ctx) // its blob was in the store already
+	}
+	return out, err
+}
+
+// stale says whether the batch has a checkpoint that may repeat what was redacted since its writer took the thread.
+func (r *thread) stale(b *journal.Batch) bool {
+	return r.redactedEpoch == r.epoch && slices.ContainsFunc(b.Events, func(e journal.Event) bool { return e.Type == journal.TypeCheckpoint })
 }
 
 // committable returns the thread of a commit: FENCED when it was deleted, for its owner held it once.
@@ -195,6 +207,10 @@ func (t *Tx) append(r *thread, tenant string, e *journal.Event, last bool) error
 		}
 	}
 	r.seq, r.sum = stored.Seq, sum[:]
+	if e.Type == journal.TypeCheckpoint && r.redactedEpoch == r.epoch {
+		// Whoever writes it took the thread before events were redacted, and may repeat what they said: it is stored as what a later Redact would leave of it.
+		return t.bury(id, journal.ReasonStaleCheckpoint, new(journal.Redacted))
+	}
 	if e.Type == journal.TypeCheckpoint {
 		r.checkpoint = r.seq
 	}

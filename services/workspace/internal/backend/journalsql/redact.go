@@ -61,7 +61,7 @@ func (t *Tx) bury(id int64, reason string, out *journal.Redacted) error {
 }
 
 // redactAfter follows a redacted event into what was made from it: checkpoints after it in its log and in every log forked after it, and
-// titles and heads of their threads.
+// titles and heads of their threads. Their owners of now have read what is gone, so what they still write is looked at; see append.
 func (t *Tx) redactAfter(log, seq int64, reason string, out *journal.Redacted) error {
 	threads, err := t.ids("SELECT id FROM threads WHERE log = ?"+t.Lock, log)
 	if err != nil {
@@ -120,7 +120,8 @@ func (t *Tx) refresh(id int64) error {
 	if err != nil {
 		return err
 	}
-	return t.Do("UPDATE threads SET checkpoint = ?, title = ?, title_event = ?, change = ?"+t.Unplaced+" WHERE id = ?", r.checkpoint, r.title, r.titleEvent, change, id)
+	return t.Do("UPDATE threads SET checkpoint = ?, title = ?, title_event = ?, redacted_epoch = epoch, change = ?"+t.Unplaced+" WHERE id = ?",
+		r.checkpoint, r.title, r.titleEvent, change, id)
 }
 
 // lastCheckpoint returns the last checkpoint of the thread at or before a sequence, 0 when there is none.

@@ -34,13 +34,14 @@ type thread struct {
 	mailNext           int64
 	mailCount          int
 	due, change, place int64
+	redactedEpoch      int64 // the owner of that epoch may still know what was redacted
 	forkedFrom         string
 	holder             journal.Owner
 	ownerExp, ownerSta int64
 }
 
 const threadColumns = `SELECT t.id, t.log, t.base, t.key, t.seq, t.epoch, t.sum, t.owner, t.prev_owner, t.prev_address, t.run, t.run_state, t.task,
- t.checkpoint, t.need_schema, t.created, t.updated, t.title, t.title_event, t.mail_next, t.mail_count, t.due, t.change, t.forked_from,
+ t.checkpoint, t.need_schema, t.created, t.updated, t.title, t.title_event, t.mail_next, t.mail_count, t.due, t.change, t.forked_from, t.redacted_epoch,
  coalesce(o.name, ''), coalesce(o.address, ''), coalesce(o.expire, 0), coalesce(o.state, 2)
 , t.`
 
@@ -51,7 +52,7 @@ func (d *Dialect) rowsOf() string {
 
 func (r *thread) fields() []any {
 	return []any{&r.id, &r.log, &r.base, &r.key, &r.seq, &r.epoch, &r.sum, &r.owner, &r.prev.ID, &r.prev.Address, &r.run.ID, &r.run.State, &r.run.TaskID,
-		&r.checkpoint, &r.needSchema, &r.created, &r.updated, &r.title, &r.titleEvent, &r.mailNext, &r.mailCount, &r.due, &r.change, &r.forkedFrom,
+		&r.checkpoint, &r.needSchema, &r.created, &r.updated, &r.title, &r.titleEvent, &r.mailNext, &r.mailCount, &r.due, &r.change, &r.forkedFrom, &r.redactedEpoch,
 		&r.holder.ID, &r.holder.Address, &r.ownerExp, &r.ownerSta, &r.place}
 }
 

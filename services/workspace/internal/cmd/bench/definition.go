@@ -8,6 +8,7 @@ import (
 
 	workspacev1 "github.com/gantry-agents/gantry/gen/gantry/workspace/v1"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/services/workspace"
 )
 
@@ -39,13 +40,13 @@ func definition(b *bench) {
 		ctx := identity.NewContext(b.ctx, identity.Identity{User: "ana"})
 		var times []time.Duration
 		for range 500 {
-			times = append(times, timed(func() {
+			times = append(times, measure.Timed(func() {
 				_, err := client.GetDefinition(ctx, &workspacev1.GetDefinitionRequest{})
 				b.must(err)
 			}))
 		}
-		p50 := milliseconds(median(times[50:]))
-		b.say("definition: %s, warm: p50 %.3f ms, p99 %.3f ms", backend.name, p50, milliseconds(quantile(times[50:], 0.99)))
+		p50 := measure.Milliseconds(measure.Median(times[50:]))
+		b.say("definition: %s, warm: p50 %.3f ms, p99 %.3f ms", backend.name, p50, measure.Milliseconds(measure.Quantile(times[50:], 0.99)))
 		b.report.AtMost("definition_"+backend.name+"_warm_ms", p50, 1)
 	}
 }

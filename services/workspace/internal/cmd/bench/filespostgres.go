@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agents/gantry/libs/config"
 	"github.com/gantry-agents/gantry/libs/fsops"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/postgres"
@@ -75,10 +76,10 @@ func filesPostgres(b *bench) {
 			name                 string
 			bare, store, service func(c, n int)
 		}{{"write", bareWrite, storeWrite, rpcWrite}, {"read", bareRead, storeRead, rpcRead}} {
-			ratio, base, got := rates(rateRounds, clients, rateTime, what.bare, what.store)
-			calls := rate(clients, rateTime, what.service)
+			ratio, base, got := measure.Rates(rateRounds, clients, rateTime, what.bare, what.store)
+			calls := measure.Rate(clients, rateTime, what.service)
 			b.say("files-postgres: %-5s %2d clients: bare %.0f/s, store %.0f/s, ratio %.2f; calls of the service %.0f/s", what.name, clients, base, got, ratio, calls)
-			b.report.AtLeast(fmt.Sprintf("%s_postgres_%d_clients_ratio", what.name, clients), round2(ratio), 0.6)
+			b.report.AtLeast(fmt.Sprintf("%s_postgres_%d_clients_ratio", what.name, clients), measure.Round2(ratio), 0.6)
 			b.report.Tell(fmt.Sprintf("%s_postgres_%d_clients_calls_per_second", what.name, clients), int(calls))
 		}
 	}

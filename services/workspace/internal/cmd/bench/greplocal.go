@@ -11,6 +11,7 @@ import (
 
 	filesystemv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/services/workspace"
 )
 
@@ -54,21 +55,21 @@ func grepLocal(b *bench) {
 	worst, of := 0.0, ""
 	for _, s := range searches {
 		want, got := 0, 0
-		base, took := turns(grepRounds, func() { want = ripgrep(b, dir, s) }, func() {
+		base, took := measure.Turns(grepRounds, func() { want = ripgrep(b, dir, s) }, func() {
 			got = grep(ctx, b, files, &filesystemv1.GrepRequest{Pattern: s.pattern, Regex: s.regex, IgnoreCase: s.fold, MaxMatches: 10_000})
 		})
 		if got != want {
 			b.Fatalf("%q: %d lines, ripgrep finds %d", s.pattern, got, want)
 		}
 		ratio := float64(took) / float64(base)
-		b.say("grep-local %-28q %5d lines, ripgrep %6.1f ms, gantry %6.1f ms, ratio %.2f", s.pattern, got, milliseconds(base), milliseconds(took), ratio)
+		b.say("grep-local %-28q %5d lines, ripgrep %6.1f ms, gantry %6.1f ms, ratio %.2f", s.pattern, got, measure.Milliseconds(base), measure.Milliseconds(took), ratio)
 		ratios = append(ratios, ratio)
 		if ratio > worst {
 			worst, of = ratio, s.pattern
 		}
 	}
-	b.report.AtMost("grep_local_ratio", round2(geometric(ratios)), 1.1)
-	b.report.Tell("grep_local_worst_ratio", round2(worst))
+	b.report.AtMost("grep_local_ratio", measure.Round2(measure.Geometric(ratios)), 1.1)
+	b.report.Tell("grep_local_worst_ratio", measure.Round2(worst))
 	b.report.Tell("grep_local_worst_pattern", of)
 }
 

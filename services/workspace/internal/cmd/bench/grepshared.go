@@ -6,6 +6,7 @@ import (
 
 	filesystemv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/services/workspace"
 )
 
@@ -62,12 +63,12 @@ func grepShared(b *bench, name string, set settings) {
 			req.Path = fmt.Sprintf("src/p%02d", n%40)
 		}
 		got := 0
-		times = append(times, timed(func() { got = grep(ctx, b, files, req) }))
+		times = append(times, measure.Timed(func() { got = grep(ctx, b, files, req) }))
 		if got != want {
 			b.Fatalf("%q: %d lines, want %d", req.GetPattern(), got, want)
 		}
 	}
-	p50, p99 := milliseconds(quantile(times, 0.5)), milliseconds(quantile(times, 0.99))
+	p50, p99 := measure.Milliseconds(measure.Quantile(times, 0.5)), measure.Milliseconds(measure.Quantile(times, 0.99))
 	b.say("grep-%s: %d searches of %d files, p50 %.1f ms, p99 %.1f ms", name, len(times), total, p50, p99)
 	if name == "postgres" || name == "sqlite" {
 		b.report.AtMost("grep_"+name+"_p50_ms", p50, 30)

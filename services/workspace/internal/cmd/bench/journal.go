@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalsqlite"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
 )
@@ -114,16 +115,16 @@ func journalGrowth(b *bench, name string, store journal.Store) {
 	long.fill(b.size(longThread))
 	times := map[string][]time.Duration{}
 	for range growthRounds {
-		times["commit short"] = append(times["commit short"], timed(func() { short.commit(1, "") }))
-		times["commit long"] = append(times["commit long"], timed(func() { long.commit(1, "") }))
-		times["open short"] = append(times["open short"], timed(func() { short.open(b.ctx) }))
-		times["open long"] = append(times["open long"], timed(func() { long.open(b.ctx) }))
+		times["commit short"] = append(times["commit short"], measure.Timed(func() { short.commit(1, "") }))
+		times["commit long"] = append(times["commit long"], measure.Timed(func() { long.commit(1, "") }))
+		times["open short"] = append(times["open short"], measure.Timed(func() { short.open(b.ctx) }))
+		times["open long"] = append(times["open long"], measure.Timed(func() { long.open(b.ctx) }))
 	}
 	for _, what := range []string{"commit", "open"} {
-		base, took := median(times[what+" short"]), median(times[what+" long"])
+		base, took := measure.Median(times[what+" short"]), measure.Median(times[what+" long"])
 		ratio := float64(took) / float64(base)
-		b.say("journal-%s: %s at %d events %.3f ms, at %d events %.3f ms, ratio %.2f", name, what, shortThread, milliseconds(base), b.size(longThread), milliseconds(took), ratio)
-		b.report.AtMost("journal_"+name+"_"+what+"_growth_ratio", round2(ratio), 1.3)
+		b.say("journal-%s: %s at %d events %.3f ms, at %d events %.3f ms, ratio %.2f", name, what, shortThread, measure.Milliseconds(base), b.size(longThread), measure.Milliseconds(took), ratio)
+		b.report.AtMost("journal_"+name+"_"+what+"_growth_ratio", measure.Round2(ratio), 1.3)
 	}
 	heartbeats(b, name, store)
 }
@@ -146,8 +147,8 @@ func heartbeats(b *bench, name string, store journal.Store) {
 			beat(few)() // an owner that says nothing is given up soon
 		}
 	}
-	base, took := turns(50, beat(few), beat(many))
+	base, took := measure.Turns(50, beat(few), beat(many))
 	ratio := float64(took) / float64(base)
-	b.say("journal-%s: heartbeat with %d threads %.3f ms, with %d %.3f ms, ratio %.2f", name, fewThreads, milliseconds(base), b.size(manyThreads), milliseconds(took), ratio)
-	b.report.AtMost("journal_"+name+"_heartbeat_growth_ratio", round2(ratio), 1.3)
+	b.say("journal-%s: heartbeat with %d threads %.3f ms, with %d %.3f ms, ratio %.2f", name, fewThreads, measure.Milliseconds(base), b.size(manyThreads), measure.Milliseconds(took), ratio)
+	b.report.AtMost("journal_"+name+"_heartbeat_growth_ratio", measure.Round2(ratio), 1.3)
 }

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/backend/journalpostgres"
 	"github.com/gantry-agents/gantry/services/workspace/internal/journal"
@@ -44,29 +43,30 @@ func journalPostgres(b *bench) {
 		if n%50 == 0 {
 			w.beat()
 		}
-		bases = append(bases, timed(func() { insert(b, pool, []row{{0, int64(n)}}) }))
-		times = append(times, timed(func() { w.commit(1, "") }))
+		bases = append(bases, measure.Timed(func() { insert(b, pool, []row{{0, int64(n)}}) }))
+		times = append(times, measure.Timed(func() { w.commit(1, "") }))
 	}
-	base, took := median(bases), median(times)
+	base, took := measure.Median(bases), measure.Median(times)
 	ratio := float64(took) / float64(base)
-	b.say("journal-postgres: bare durable insert %.3f ms, commit %.3f ms, ratio %.2f", milliseconds(base), milliseconds(took), ratio)
-	b.report.AtMost("journal_postgres_commit_ratio", round2(ratio), 1.7)
+	b.say("journal-postgres: bare durable insert %.3f ms, commit %.3f ms, ratio %.2f", measure.Milliseconds(base), measure.Milliseconds(took), ratio)
+	b.report.AtMost("journal_postgres_commit_ratio", measure.Round2(ratio), 1.7)
 
-	group := newGroup(b, pool)
+	group := measure.NewGroup(commitThreads, func(rows []row) { insert(b, pool, rows) })
+	b.Cleanup(group.Close)
 	writers := make([]*writer, commitThreads)
 	for i := range writers {
 		writers[i] = newWriter(b, store, fmt.Sprintf("together%d", i), journal.Owner{ID: "bench/2"})
 	}
 	keepAlive(b, store, writers[0].owner)
 	inserted := make([]int64, commitThreads)
-	part, grouped, commits := rates(rateRounds, commitThreads, rateTime, func(c, _ int) {
+	part, grouped, commits := measure.Rates(rateRounds, commitThreads, rateTime, func(c, _ int) {
 		inserted[c]++
-		group.insert(row{int64(c) + 1, inserted[c]})
+		group.Do(row{int64(c) + 1, inserted[c]})
 	}, func(c, _ int) {
 		writers[c].commit(1, "")
 	})
 	b.say("journal-postgres: %d threads: bare grouped inserts %.0f/s, commits %.0f/s, ratio %.2f", commitThreads, grouped, commits, part)
-	b.report.AtLeast("journal_postgres_grouped_ratio", round2(part), 0.5)
+	b.report.AtLeast("journal_postgres_grouped_ratio", measure.Round2(part), 0.5)
 	journalGrowth(b, "postgres", store)
 }
 
@@ -81,56 +81,4 @@ func insert(b *bench, pool *pgxpool.Pool, rows []row) {
 		batch.Queue(`INSERT INTO bare_events VALUES ($1, $2, $3, 'message/added', 0, $4)`, r.thread, r.seq, fmt.Sprintf("e%d-%d", r.thread, r.seq), payload)
 	}
 	b.must(pool.SendBatch(b.ctx, &batch).Close())
-}
-
-// group puts what comes at the same time into one statement.
-type group struct{ jobs chan groupJob }
-
-type groupJob struct {
-	row  row
-	done chan struct{}
-}
-
-func newGroup(b *bench, pool *pgxpool.Pool) *group {
-	g := &group{jobs: make(chan groupJob, commitThreads)}
-	ctx, cancel := context.WithCancel(b.ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		for {
-			var jobs []groupJob
-			select {
-			case j := <-g.jobs:
-				jobs = append(jobs, j)
-			case <-ctx.Done():
-				return
-			}
-			for more := true; more && len(jobs) < commitThreads; {
-				select {
-				case j := <-g.jobs:
-					jobs = append(jobs, j)
-				default:
-					more = false
-				}
-			}
-			rows := make([]row, len(jobs))
-			for i, j := range jobs {
-				rows[i] = j.row
-			}
-			insert(b, pool, rows)
-			for _, j := range jobs {
-				close(j.done)
-			}
-		}
-	})
-	b.Cleanup(func() {
-		cancel()
-		wait.Wait()
-	})
-	return g
-}
-
-func (g *group) insert(r row) {
-	j := groupJob{r, make(chan struct{})}
-	g.jobs <- j
-	<-j.done
 }

@@ -9,31 +9,20 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"regexp"
-	"syscall"
-	"time"
 
 	"github.com/gantry-agents/gantry/libs/figures"
-	"github.com/gantry-agents/gantry/libs/testkit"
+	"github.com/gantry-agents/gantry/libs/measure"
 )
 
+var bin = flag.String("bin", "bin/workspace", "the program of the workspace service")
+
 func main() {
-	only := flag.String("only", "", "measure only the parts whose name matches this pattern: "+names())
-	quiet := flag.Bool("json", false, "print the JSON object alone")
-	scale := flag.Float64("scale", 1, "size of the data, for a quick look: the goals are for 1")
-	bin := flag.String("bin", "bin/workspace", "the program of the workspace service")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *only, *bin, *scale, *quiet)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	all := make([]measure.Part, len(parts))
+	for i, p := range parts {
+		all[i] = measure.Part{Name: p.name, Run: func(m *measure.B) { p.run(newBench(m)) }}
 	}
+	measure.Main("bench-workspace", all)
 }
 
 // part is some figures that are measured together.
@@ -55,72 +44,20 @@ var parts = []part{
 	{"upload", upload},
 }
 
-func names() string {
-	out := ""
-	for _, p := range parts {
-		out += " " + p.name
-	}
-	return out
-}
-
-// bench is one run.
+// bench is one part under way.
 type bench struct {
-	testkit.T
+	*measure.B
 	ctx    context.Context
 	report *figures.Report
 	bin    string
-	scale  float64
-	quiet  bool
 }
 
-// size scales a number of things.
-func (b *bench) size(n int) int { return max(1, int(float64(n)*b.scale)) }
-
-// say prints progress.
-func (b *bench) say(format string, args ...any) {
-	if !b.quiet {
-		fmt.Printf("bench: "+format+"\n", args...)
-	}
+func newBench(m *measure.B) *bench {
+	path, err := filepath.Abs(*bin)
+	m.Must(err)
+	return &bench{B: m, ctx: m.Ctx, report: m.Report, bin: path}
 }
 
-// must ends the part on an error.
-func (b *bench) must(err error) {
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
-// run measures each part. A part that fails ends the run; one that needs what the machine lacks is told and left out.
-func run(ctx context.Context, only, bin string, scale float64, quiet bool) error {
-	pattern, err := regexp.Compile(only)
-	if err != nil {
-		return fmt.Errorf("-only: %w", err)
-	}
-	if bin, err = filepath.Abs(bin); err != nil {
-		return err
-	}
-	report := &figures.Report{Command: "bench-workspace"}
-	for _, p := range parts {
-		if !pattern.MatchString(p.name) {
-			continue
-		}
-		started, done := time.Now(), false
-		failures := testkit.Failures(func(t testkit.T) {
-			p.run(&bench{T: t, ctx: ctx, report: report, bin: bin, scale: scale, quiet: quiet})
-			done = true
-		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if len(failures) > 0 {
-			return fmt.Errorf("%s: %s", p.name, failures[0])
-		}
-		if !done {
-			report.Tell(p.name, "skipped: this machine lacks a server")
-		}
-		if !quiet {
-			fmt.Printf("bench: %s took %.1f s\n", p.name, time.Since(started).Seconds())
-		}
-	}
-	return report.Write(os.Stdout)
-}
+func (b *bench) size(n int) int                 { return b.Size(n) }
+func (b *bench) say(format string, args ...any) { b.Say(format, args...) }
+func (b *bench) must(err error)                 { b.Helper(); b.Must(err) }

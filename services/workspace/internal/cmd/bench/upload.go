@@ -16,6 +16,7 @@ import (
 
 	filesystemv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	"github.com/gantry-agents/gantry/libs/identity"
+	"github.com/gantry-agents/gantry/libs/measure"
 	"github.com/gantry-agents/gantry/libs/testkit"
 	"github.com/gantry-agents/gantry/services/workspace/internal/cmd/replica"
 )
@@ -60,10 +61,10 @@ func upload(b *bench) {
 		}{{"upload", func() error { return send(ctx, files, size) }}, {"download", func() error { return receive(ctx, files, size) }}} {
 			var failed error
 			var took time.Duration
-			peak := heapDuring(b, debug, func() { took = timed(func() { failed = way.run() }) })
+			peak := heapDuring(b, debug, func() { took = measure.Timed(func() { failed = way.run() }) })
 			b.must(failed)
 			b.say("upload: %s, %s of %d MiB: %.0f MiB/s, heap of the process at most %.1f MiB", backend.name, way.name, size>>20, float64(size>>20)/took.Seconds(), peak)
-			b.report.AtMost(way.name+"_"+backend.name+"_heap_mib", round2(peak), 64)
+			b.report.AtMost(way.name+"_"+backend.name+"_heap_mib", measure.Round2(peak), 64)
 		}
 		b.must(errors.Join(p.Stop(), p.Close()))
 		b.must(os.RemoveAll(dir))

@@ -214,6 +214,36 @@ var keeperCases = []Case{
 			}
 		}
 	}},
+	{"redact/a checkpoint of who read the payload before", func(tb testing.TB, open Factory) {
+		e := start(tb, open)
+		c := e.begin("s")
+		e.checkpoint(c, "old-checkpoint")
+		e.add(c, "secret", "3")
+		e.fork(thread("s"), 0, "f")
+		f := e.begin("f")
+		e.redact(thread("s"), 2)
+		sum, err := e.PutBlob(e.ctx, "acme", []byte("blob-with-secret"))
+		e.no(err)
+		b := e.batch(c, "4", "checkpoint-with-secret", "6")
+		b.Events[1].Type, b.Events[1].Blobs = journal.TypeCheckpoint, []journal.BlobRef{{SHA256: sum}}
+		e.commit(thread("s"), b)
+		e.checkpoint(c, "another-with-secret")
+		e.checkpoint(f, "forked-with-secret")
+		e.content("s", "old-checkpoint † 3 4 † 6 †")
+		e.content("f", "old-checkpoint † 3 †")
+		if h := e.head(thread("s")); h.CheckpointSeq != 1 || e.blob("blob-with-secret") {
+			tb.Errorf("checkpoint %d, want 1; the blob is there: %v", h.CheckpointSeq, e.blob("blob-with-secret"))
+		}
+		if got := e.all(thread("s"))[6]; got.Reason != journal.ReasonStaleCheckpoint || got.PayloadHash != journal.HashOf([]byte("another-with-secret")) {
+			tb.Errorf("tombstone %+v", got)
+		}
+		e.no(e.Release(e.ctx, thread("s"), c.Head.Owner.ID, c.Head.Epoch))
+		e.beat("r2/1")
+		e.checkpoint(e.acquire(thread("s"), "r2/1"), "without")
+		if h := e.head(thread("s")); h.CheckpointSeq != 8 {
+			tb.Errorf("checkpoint %d of an owner that read the thread after, want 8", h.CheckpointSeq)
+		}
+	}},
 	{"redact/blobs that nothing else names", func(tb testing.TB, open Factory) {
 		e := start(tb, open)
 		c, other := e.begin("s"), e.begin("other")

@@ -1,0 +1,2 @@
+-- The epoch in which events of the thread were redacted last: the owner of that epoch may still know them. 0: in none.
+ALTER TABLE threads ADD COLUMN redacted_epoch INTEGER NOT NULL DEFAULT 0;
