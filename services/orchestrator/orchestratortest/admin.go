@@ -322,19 +322,19 @@ var isolationCases = map[string]func(testkit.T, *kit){
 
 func testOtherUser(t testkit.T, k *kit) {
 	ana, ben := k.as(t, identity.Identity{User: "ana-iso", Session: "same"}), k.as(t, identity.Identity{User: "ben-iso", Session: "same"})
-	k.call(t, ana, text("hello, my badge is 4471"))
+	k.call(t, ana, text("hello, my badge is walrus-7"))
 	k.call(t, ben, text("what did somebody say?"))
 	list, err := k.threads.ListMessages(ben, &orchestratorv1.ListMessagesRequest{})
 	if err != nil {
 		t.Fatalf("messages: %v", err)
 	}
 	for _, m := range list.GetMessages() {
-		if contains(m.String(), "4471") {
+		if contains(m.String(), "walrus-7") {
 			t.Errorf("ben reads %v", m)
 		}
 	}
 	preview, err := k.runs.PreviewContext(ben, &orchestratorv1.PreviewContextRequest{Input: text("what did ana say?")})
-	if err != nil || contains(preview.String(), "4471") {
+	if err != nil || contains(preview.String(), "walrus-7") {
 		t.Errorf("ben's request holds what ana said: %v", err)
 	}
 	threads, err := k.threads.ListThreads(ben, &orchestratorv1.ListThreadsRequest{})
