@@ -53,7 +53,7 @@ if [[ -n "$python" ]] && command -v protoc grpc_python_plugin >/dev/null; then
 	grep -q 'AGENT_NOT_FOUND' <<<"$wrong" || { printf 'clients: an unknown agent gives: %s\n' "$wrong" >&2; status=1; }
 	((status == 0)) && echo "clients: the Python example works"
 elif required python; then
-	fail "Python's gRPC is required and missing (apt-get install protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf)"
+	fail "Python's gRPC is required and missing (apt-get install protobuf-compiler libprotobuf-dev protobuf-compiler-grpc python3-grpcio python3-protobuf)"
 else
 	echo "clients: skipped the Python example: protoc, grpc_python_plugin or python3-grpcio is missing"
 fi

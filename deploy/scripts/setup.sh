@@ -30,6 +30,7 @@ wanted=(
 	"python:python3-grpcio:/usr/lib/python3/dist-packages/grpc/__init__.py:the Python client example"
 	"python:python3-protobuf:/usr/lib/python3/dist-packages/google/protobuf/__init__.py:the Python client example"
 	"python:protobuf-compiler:protoc:the Python client example"
+	"python:libprotobuf-dev:/usr/include/google/protobuf/descriptor.proto:the Python client example"
 	"python:protobuf-compiler-grpc:grpc_python_plugin:the Python client example"
 )
 

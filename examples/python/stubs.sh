@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes the Python stubs of Gantry's protos in stubs/ (which is not committed), with protoc and gRPC's Python plugin.
-# On Debian: apt-get install protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
+# On Debian: apt-get install protobuf-compiler libprotobuf-dev protobuf-compiler-grpc python3-grpcio python3-protobuf
 set -euo pipefail
 cd "$(dirname "$0")"
 
 out=$PWD/stubs
 fail() { printf 'stubs: %s\n' "$1" >&2; exit 3; }
-command -v protoc >/dev/null || fail "protoc is missing (apt-get install protobuf-compiler)"
+command -v protoc >/dev/null || fail "protoc is missing (apt-get install protobuf-compiler libprotobuf-dev)"
 plugin=$(command -v grpc_python_plugin) || fail "grpc_python_plugin is missing (apt-get install protobuf-compiler-grpc)"
 
 new=$(mktemp -d "$out.XXXXXX")
