@@ -380,12 +380,6 @@ var laterCases = map[string]func(testkit.T, *kit){
 func testLater(t testkit.T, k *kit) {
 	ctx := k.ctx(t)
 	for name, call := range map[string]func() error{
-		"rewind": func() error { _, err := k.threads.RewindThread(ctx, &orchestratorv1.RewindThreadRequest{}); return err },
-		"replay": func() error { _, err := k.threads.ReplayThread(ctx, &orchestratorv1.ReplayThreadRequest{}); return err },
-		"compare": func() error {
-			_, err := k.threads.CompareRuns(ctx, &orchestratorv1.CompareRunsRequest{RunId: "a", OtherRunId: "b"})
-			return err
-		},
 		"propose": func() error {
 			_, err := k.skills.ProposeSkill(ctx, &orchestratorv1.ProposeSkillRequest{Name: "a", Text: "b"})
 			return err

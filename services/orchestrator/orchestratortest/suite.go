@@ -41,7 +41,7 @@ func Run(t testkit.T, make func(testkit.T) Target, only ...string) {
 		cases map[string]func(testkit.T, *kit)
 	}{
 		{"stream", streamCases}, {"start", startCases}, {"busy", busyCases}, {"stop", stopCases}, {"ask", askCases}, {"tools", toolCases}, {"limits", limitCases},
-		{"models", modelCases}, {"threads", threadCases}, {"agents", agentCases}, {"isolation", isolationCases}, {"children", childCases}, {"later", laterCases},
+		{"models", modelCases}, {"threads", threadCases}, {"travel", travelCases}, {"agents", agentCases}, {"isolation", isolationCases}, {"children", childCases}, {"later", laterCases},
 	} {
 		if len(only) > 0 && !slices.Contains(only, group.name) {
 			continue

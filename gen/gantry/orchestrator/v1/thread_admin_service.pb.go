@@ -1136,7 +1136,7 @@ type ReplayDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sequence of the event.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// "prompt", "tools", "arguments", "decision".
+	// "prompt", "tools", "arguments", "decision"; of two runs also "answer", "result", "usage".
 	What string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
 	// Unified diff, at most 16 KiB.
 	Diff          string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
@@ -1265,7 +1265,9 @@ type CompareRunsRequest struct {
 	// One run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The other.
-	OtherRunId    string `protobuf:"bytes,2,opt,name=other_run_id,json=otherRunId,proto3" json:"other_run_id,omitempty"`
+	OtherRunId string `protobuf:"bytes,2,opt,name=other_run_id,json=otherRunId,proto3" json:"other_run_id,omitempty"`
+	// Session of the other run. Empty: that of the call.
+	OtherSession  string `protobuf:"bytes,3,opt,name=other_session,json=otherSession,proto3" json:"other_session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1310,6 +1312,13 @@ func (x *CompareRunsRequest) GetRunId() string {
 func (x *CompareRunsRequest) GetOtherRunId() string {
 	if x != nil {
 		return x.OtherRunId
+	}
+	return ""
+}
+
+func (x *CompareRunsRequest) GetOtherSession() string {
+	if x != nil {
+		return x.OtherSession
 	}
 	return ""
 }
@@ -1456,13 +1465,14 @@ const file_gantry_orchestrator_v1_thread_admin_service_proto_rawDesc = "" +
 	"\x14ReplayThreadResponse\x12\x1a\n" +
 	"\brequests\x18\x01 \x01(\x05R\brequests\x12\x14\n" +
 	"\x05equal\x18\x02 \x01(\x05R\x05equal\x12J\n" +
-	"\vdifferences\x18\x03 \x03(\v2(.gantry.orchestrator.v1.ReplayDifferenceR\vdifferences\"e\n" +
+	"\vdifferences\x18\x03 \x03(\v2(.gantry.orchestrator.v1.ReplayDifferenceR\vdifferences\"\x94\x01\n" +
 	"\x12CompareRunsRequest\x12!\n" +
 	"\x06run_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05 \x01(\x80\x02R\x05runId\x12,\n" +
 	"\fother_run_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05 \x01(\x80\x02R\n" +
-	"otherRunId\"\xc3\x01\n" +
+	"otherRunId\x12-\n" +
+	"\rother_session\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fotherSession\"\xc3\x01\n" +
 	"\x13CompareRunsResponse\x12-\n" +
 	"\x03run\x18\x01 \x01(\v2\x1b.gantry.orchestrator.v1.RunR\x03run\x121\n" +
 	"\x05other\x18\x02 \x01(\v2\x1b.gantry.orchestrator.v1.RunR\x05other\x12J\n" +

@@ -48,7 +48,8 @@ type ThreadAdminServiceClient interface {
 	ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
 	// ForkThread makes a new thread that shares this one up to a sequence. FAILED_PRECONDITION/NO_FORK_POINT inside a step.
 	ForkThread(ctx context.Context, in *ForkThreadRequest, opts ...grpc.CallOption) (*ForkThreadResponse, error)
-	// RewindThread moves the conversation back to a sequence. Nothing is removed from the journal; undone by rewinding to the head before.
+	// RewindThread moves the conversation, the task list, the plan and the permissions of the thread back to a sequence. Nothing is removed from the journal; undone by rewinding to the head
+	// before. Files, facts and tasks stay as they are. ABORTED/THREAD_BUSY while a run is open, FAILED_PRECONDITION/NO_FORK_POINT when one was open at the sequence.
 	RewindThread(ctx context.Context, in *RewindThreadRequest, opts ...grpc.CallOption) (*RewindThreadResponse, error)
 	// CompactThread summarises the front of the conversation now.
 	CompactThread(ctx context.Context, in *CompactThreadRequest, opts ...grpc.CallOption) (*CompactThreadResponse, error)
@@ -56,9 +57,10 @@ type ThreadAdminServiceClient interface {
 	ExportThread(ctx context.Context, in *ExportThreadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportThreadResponse], error)
 	// DeleteThread removes the thread, its mailbox and its derivatives. ABORTED while a run works on it. Idempotent.
 	DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error)
-	// ReplayThread rebuilds every request of the thread offline and compares it with the journal: same prompt hash, same tool arguments.
+	// ReplayThread makes every request of the thread again from its journal, and every decision about a call, and compares them with what the journal says. No model is asked and nothing is
+	// changed. Workspace files are taken in the revision that the request had.
 	ReplayThread(ctx context.Context, in *ReplayThreadRequest, opts ...grpc.CallOption) (*ReplayThreadResponse, error)
-	// CompareRuns shows two runs side by side: steps, calls, results, usage.
+	// CompareRuns shows where two runs of the user differ, step by step: requests, answers, decisions, results, usage.
 	CompareRuns(ctx context.Context, in *CompareRunsRequest, opts ...grpc.CallOption) (*CompareRunsResponse, error)
 }
 
@@ -205,7 +207,8 @@ type ThreadAdminServiceServer interface {
 	ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error)
 	// ForkThread makes a new thread that shares this one up to a sequence. FAILED_PRECONDITION/NO_FORK_POINT inside a step.
 	ForkThread(context.Context, *ForkThreadRequest) (*ForkThreadResponse, error)
-	// RewindThread moves the conversation back to a sequence. Nothing is removed from the journal; undone by rewinding to the head before.
+	// RewindThread moves the conversation, the task list, the plan and the permissions of the thread back to a sequence. Nothing is removed from the journal; undone by rewinding to the head
+	// before. Files, facts and tasks stay as they are. ABORTED/THREAD_BUSY while a run is open, FAILED_PRECONDITION/NO_FORK_POINT when one was open at the sequence.
 	RewindThread(context.Context, *RewindThreadRequest) (*RewindThreadResponse, error)
 	// CompactThread summarises the front of the conversation now.
 	CompactThread(context.Context, *CompactThreadRequest) (*CompactThreadResponse, error)
@@ -213,9 +216,10 @@ type ThreadAdminServiceServer interface {
 	ExportThread(*ExportThreadRequest, grpc.ServerStreamingServer[ExportThreadResponse]) error
 	// DeleteThread removes the thread, its mailbox and its derivatives. ABORTED while a run works on it. Idempotent.
 	DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error)
-	// ReplayThread rebuilds every request of the thread offline and compares it with the journal: same prompt hash, same tool arguments.
+	// ReplayThread makes every request of the thread again from its journal, and every decision about a call, and compares them with what the journal says. No model is asked and nothing is
+	// changed. Workspace files are taken in the revision that the request had.
 	ReplayThread(context.Context, *ReplayThreadRequest) (*ReplayThreadResponse, error)
-	// CompareRuns shows two runs side by side: steps, calls, results, usage.
+	// CompareRuns shows where two runs of the user differ, step by step: requests, answers, decisions, results, usage.
 	CompareRuns(context.Context, *CompareRunsRequest) (*CompareRunsResponse, error)
 	mustEmbedUnimplementedThreadAdminServiceServer()
 }

@@ -275,6 +275,7 @@ type EventPayload struct {
 	//	*EventPayload_CancelRequested
 	//	*EventPayload_CheckpointWritten
 	//	*EventPayload_NoticeShown
+	//	*EventPayload_ThreadRewound
 	//	*EventPayload_Other
 	Kind          isEventPayload_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -570,6 +571,15 @@ func (x *EventPayload) GetNoticeShown() *NoticeShown {
 	return nil
 }
 
+func (x *EventPayload) GetThreadRewound() *ThreadRewound {
+	if x != nil {
+		if x, ok := x.Kind.(*EventPayload_ThreadRewound); ok {
+			return x.ThreadRewound
+		}
+	}
+	return nil
+}
+
 func (x *EventPayload) GetOther() *structpb.Struct {
 	if x != nil {
 		if x, ok := x.Kind.(*EventPayload_Other); ok {
@@ -723,6 +733,11 @@ type EventPayload_NoticeShown struct {
 	NoticeShown *NoticeShown `protobuf:"bytes,28,opt,name=notice_shown,json=noticeShown,proto3,oneof"`
 }
 
+type EventPayload_ThreadRewound struct {
+	// thread/rewound: the conversation is that of an earlier event again.
+	ThreadRewound *ThreadRewound `protobuf:"bytes,29,opt,name=thread_rewound,json=threadRewound,proto3,oneof"`
+}
+
 type EventPayload_Other struct {
 	// Types that are not in this list: kept as they are.
 	Other *structpb.Struct `protobuf:"bytes,99,opt,name=other,proto3,oneof"`
@@ -783,6 +798,8 @@ func (*EventPayload_CancelRequested) isEventPayload_Kind() {}
 func (*EventPayload_CheckpointWritten) isEventPayload_Kind() {}
 
 func (*EventPayload_NoticeShown) isEventPayload_Kind() {}
+
+func (*EventPayload_ThreadRewound) isEventPayload_Kind() {}
 
 func (*EventPayload_Other) isEventPayload_Kind() {}
 
@@ -2931,6 +2948,61 @@ func (x *CancelRequested) GetActor() string {
 	return ""
 }
 
+// ThreadRewound moves the conversation, the task list, the plan and the permissions back to what they were after an event. Runs, tasks and files stay what they became.
+type ThreadRewound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Last event that counts. 0: none does.
+	ToSeq int64 `protobuf:"varint,1,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
+	// Who asked.
+	Actor         string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThreadRewound) Reset() {
+	*x = ThreadRewound{}
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThreadRewound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThreadRewound) ProtoMessage() {}
+
+func (x *ThreadRewound) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThreadRewound.ProtoReflect.Descriptor instead.
+func (*ThreadRewound) Descriptor() ([]byte, []int) {
+	return file_gantry_thread_v1_event_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ThreadRewound) GetToSeq() int64 {
+	if x != nil {
+		return x.ToSeq
+	}
+	return 0
+}
+
+func (x *ThreadRewound) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
 // CheckpointWritten is a projection of everything before it, so that a thread opens at the same cost whatever its length.
 type CheckpointWritten struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2948,7 +3020,7 @@ type CheckpointWritten struct {
 
 func (x *CheckpointWritten) Reset() {
 	*x = CheckpointWritten{}
-	mi := &file_gantry_thread_v1_event_proto_msgTypes[32]
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3032,7 @@ func (x *CheckpointWritten) String() string {
 func (*CheckpointWritten) ProtoMessage() {}
 
 func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_thread_v1_event_proto_msgTypes[32]
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3045,7 @@ func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWritten.ProtoReflect.Descriptor instead.
 func (*CheckpointWritten) Descriptor() ([]byte, []int) {
-	return file_gantry_thread_v1_event_proto_rawDescGZIP(), []int{32}
+	return file_gantry_thread_v1_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CheckpointWritten) GetThroughSeq() int64 {
@@ -3021,7 +3093,7 @@ type NoticeShown struct {
 
 func (x *NoticeShown) Reset() {
 	*x = NoticeShown{}
-	mi := &file_gantry_thread_v1_event_proto_msgTypes[33]
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3105,7 @@ func (x *NoticeShown) String() string {
 func (*NoticeShown) ProtoMessage() {}
 
 func (x *NoticeShown) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_thread_v1_event_proto_msgTypes[33]
+	mi := &file_gantry_thread_v1_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3118,7 @@ func (x *NoticeShown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeShown.ProtoReflect.Descriptor instead.
 func (*NoticeShown) Descriptor() ([]byte, []int) {
-	return file_gantry_thread_v1_event_proto_rawDescGZIP(), []int{33}
+	return file_gantry_thread_v1_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NoticeShown) GetSeverity() string {
@@ -3095,7 +3167,7 @@ const file_gantry_thread_v1_event_proto_rawDesc = "" +
 	"\apayload\x18\n" +
 	" \x01(\v2\x1e.gantry.thread.v1.EventPayloadR\apayload\x12%\n" +
 	"\x0epayload_sha256\x18\v \x01(\tR\rpayloadSha256\x12\x1a\n" +
-	"\bredacted\x18\f \x01(\bR\bredacted\"\xfe\x10\n" +
+	"\bredacted\x18\f \x01(\bR\bredacted\"\xc8\x11\n" +
 	"\fEventPayload\x12?\n" +
 	"\vrun_started\x18\x01 \x01(\v2\x1c.gantry.thread.v1.RunStartedH\x00R\n" +
 	"runStarted\x129\n" +
@@ -3128,7 +3200,8 @@ const file_gantry_thread_v1_event_proto_rawDesc = "" +
 	"\rsteer_applied\x18\x19 \x01(\v2\x1e.gantry.thread.v1.SteerAppliedH\x00R\fsteerApplied\x12N\n" +
 	"\x10cancel_requested\x18\x1a \x01(\v2!.gantry.thread.v1.CancelRequestedH\x00R\x0fcancelRequested\x12T\n" +
 	"\x12checkpoint_written\x18\x1b \x01(\v2#.gantry.thread.v1.CheckpointWrittenH\x00R\x11checkpointWritten\x12B\n" +
-	"\fnotice_shown\x18\x1c \x01(\v2\x1d.gantry.thread.v1.NoticeShownH\x00R\vnoticeShown\x12/\n" +
+	"\fnotice_shown\x18\x1c \x01(\v2\x1d.gantry.thread.v1.NoticeShownH\x00R\vnoticeShown\x12H\n" +
+	"\x0ethread_rewound\x18\x1d \x01(\v2\x1f.gantry.thread.v1.ThreadRewoundH\x00R\rthreadRewound\x12/\n" +
 	"\x05other\x18c \x01(\v2\x17.google.protobuf.StructH\x00R\x05otherB\x06\n" +
 	"\x04kind\"\xb1\x01\n" +
 	"\x05Usage\x12!\n" +
@@ -3296,6 +3369,9 @@ const file_gantry_thread_v1_event_proto_rawDesc = "" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\"?\n" +
 	"\x0fCancelRequested\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\"<\n" +
+	"\rThreadRewound\x12\x15\n" +
+	"\x06to_seq\x18\x01 \x01(\x03R\x05toSeq\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\"\x85\x01\n" +
 	"\x11CheckpointWritten\x12\x1f\n" +
 	"\vthrough_seq\x18\x01 \x01(\x03R\n" +
@@ -3333,7 +3409,7 @@ func file_gantry_thread_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_thread_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gantry_thread_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_gantry_thread_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_gantry_thread_v1_event_proto_goTypes = []any{
 	(RunState)(0),                 // 0: gantry.thread.v1.RunState
 	(*Event)(nil),                 // 1: gantry.thread.v1.Event
@@ -3368,19 +3444,20 @@ var file_gantry_thread_v1_event_proto_goTypes = []any{
 	(*RecoveryTakenOver)(nil),     // 30: gantry.thread.v1.RecoveryTakenOver
 	(*SteerApplied)(nil),          // 31: gantry.thread.v1.SteerApplied
 	(*CancelRequested)(nil),       // 32: gantry.thread.v1.CancelRequested
-	(*CheckpointWritten)(nil),     // 33: gantry.thread.v1.CheckpointWritten
-	(*NoticeShown)(nil),           // 34: gantry.thread.v1.NoticeShown
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 36: google.protobuf.Struct
-	(*v1.Identity)(nil),           // 37: gantry.common.v1.Identity
-	(*v1.Thread)(nil),             // 38: gantry.common.v1.Thread
-	(*Message)(nil),               // 39: gantry.thread.v1.Message
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*ToolCall)(nil),              // 41: gantry.thread.v1.ToolCall
-	(*ToolResult)(nil),            // 42: gantry.thread.v1.ToolResult
+	(*ThreadRewound)(nil),         // 33: gantry.thread.v1.ThreadRewound
+	(*CheckpointWritten)(nil),     // 34: gantry.thread.v1.CheckpointWritten
+	(*NoticeShown)(nil),           // 35: gantry.thread.v1.NoticeShown
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 37: google.protobuf.Struct
+	(*v1.Identity)(nil),           // 38: gantry.common.v1.Identity
+	(*v1.Thread)(nil),             // 39: gantry.common.v1.Thread
+	(*Message)(nil),               // 40: gantry.thread.v1.Message
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*ToolCall)(nil),              // 42: gantry.thread.v1.ToolCall
+	(*ToolResult)(nil),            // 43: gantry.thread.v1.ToolResult
 }
 var file_gantry_thread_v1_event_proto_depIdxs = []int32{
-	35, // 0: gantry.thread.v1.Event.time:type_name -> google.protobuf.Timestamp
+	36, // 0: gantry.thread.v1.Event.time:type_name -> google.protobuf.Timestamp
 	2,  // 1: gantry.thread.v1.Event.payload:type_name -> gantry.thread.v1.EventPayload
 	4,  // 2: gantry.thread.v1.EventPayload.run_started:type_name -> gantry.thread.v1.RunStarted
 	5,  // 3: gantry.thread.v1.EventPayload.run_ended:type_name -> gantry.thread.v1.RunEnded
@@ -3408,40 +3485,41 @@ var file_gantry_thread_v1_event_proto_depIdxs = []int32{
 	30, // 25: gantry.thread.v1.EventPayload.recovery_taken_over:type_name -> gantry.thread.v1.RecoveryTakenOver
 	31, // 26: gantry.thread.v1.EventPayload.steer_applied:type_name -> gantry.thread.v1.SteerApplied
 	32, // 27: gantry.thread.v1.EventPayload.cancel_requested:type_name -> gantry.thread.v1.CancelRequested
-	33, // 28: gantry.thread.v1.EventPayload.checkpoint_written:type_name -> gantry.thread.v1.CheckpointWritten
-	34, // 29: gantry.thread.v1.EventPayload.notice_shown:type_name -> gantry.thread.v1.NoticeShown
-	36, // 30: gantry.thread.v1.EventPayload.other:type_name -> google.protobuf.Struct
-	37, // 31: gantry.thread.v1.RunStarted.identity:type_name -> gantry.common.v1.Identity
-	38, // 32: gantry.thread.v1.RunStarted.parent_thread:type_name -> gantry.common.v1.Thread
-	36, // 33: gantry.thread.v1.RunStarted.settings:type_name -> google.protobuf.Struct
-	0,  // 34: gantry.thread.v1.RunEnded.state:type_name -> gantry.thread.v1.RunState
-	36, // 35: gantry.thread.v1.RunEnded.output:type_name -> google.protobuf.Struct
-	3,  // 36: gantry.thread.v1.RunEnded.usage:type_name -> gantry.thread.v1.Usage
-	39, // 37: gantry.thread.v1.InputReceived.message:type_name -> gantry.thread.v1.Message
-	39, // 38: gantry.thread.v1.MessageAppended.message:type_name -> gantry.thread.v1.Message
-	9,  // 39: gantry.thread.v1.RequestPrepared.items:type_name -> gantry.thread.v1.ContextItem
-	39, // 40: gantry.thread.v1.ModelEnded.message:type_name -> gantry.thread.v1.Message
-	3,  // 41: gantry.thread.v1.ModelEnded.usage:type_name -> gantry.thread.v1.Usage
-	40, // 42: gantry.thread.v1.ModelEnded.first_token_latency:type_name -> google.protobuf.Duration
-	40, // 43: gantry.thread.v1.ModelEnded.latency:type_name -> google.protobuf.Duration
-	40, // 44: gantry.thread.v1.ModelRetried.delay:type_name -> google.protobuf.Duration
-	41, // 45: gantry.thread.v1.ToolRequested.call:type_name -> gantry.thread.v1.ToolCall
-	42, // 46: gantry.thread.v1.ToolEnded.result:type_name -> gantry.thread.v1.ToolResult
-	40, // 47: gantry.thread.v1.ToolEnded.latency:type_name -> google.protobuf.Duration
-	41, // 48: gantry.thread.v1.Interaction.call:type_name -> gantry.thread.v1.ToolCall
-	35, // 49: gantry.thread.v1.Interaction.expire_time:type_name -> google.protobuf.Timestamp
-	18, // 50: gantry.thread.v1.InteractionRequested.interaction:type_name -> gantry.thread.v1.Interaction
-	42, // 51: gantry.thread.v1.InteractionResolved.result:type_name -> gantry.thread.v1.ToolResult
-	39, // 52: gantry.thread.v1.CompactionApplied.summary:type_name -> gantry.thread.v1.Message
-	38, // 53: gantry.thread.v1.TaskStarted.child_thread:type_name -> gantry.common.v1.Thread
-	25, // 54: gantry.thread.v1.TodoChanged.items:type_name -> gantry.thread.v1.TodoItem
-	1,  // 55: gantry.thread.v1.SubagentEvent.event:type_name -> gantry.thread.v1.Event
-	39, // 56: gantry.thread.v1.SteerApplied.message:type_name -> gantry.thread.v1.Message
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	34, // 28: gantry.thread.v1.EventPayload.checkpoint_written:type_name -> gantry.thread.v1.CheckpointWritten
+	35, // 29: gantry.thread.v1.EventPayload.notice_shown:type_name -> gantry.thread.v1.NoticeShown
+	33, // 30: gantry.thread.v1.EventPayload.thread_rewound:type_name -> gantry.thread.v1.ThreadRewound
+	37, // 31: gantry.thread.v1.EventPayload.other:type_name -> google.protobuf.Struct
+	38, // 32: gantry.thread.v1.RunStarted.identity:type_name -> gantry.common.v1.Identity
+	39, // 33: gantry.thread.v1.RunStarted.parent_thread:type_name -> gantry.common.v1.Thread
+	37, // 34: gantry.thread.v1.RunStarted.settings:type_name -> google.protobuf.Struct
+	0,  // 35: gantry.thread.v1.RunEnded.state:type_name -> gantry.thread.v1.RunState
+	37, // 36: gantry.thread.v1.RunEnded.output:type_name -> google.protobuf.Struct
+	3,  // 37: gantry.thread.v1.RunEnded.usage:type_name -> gantry.thread.v1.Usage
+	40, // 38: gantry.thread.v1.InputReceived.message:type_name -> gantry.thread.v1.Message
+	40, // 39: gantry.thread.v1.MessageAppended.message:type_name -> gantry.thread.v1.Message
+	9,  // 40: gantry.thread.v1.RequestPrepared.items:type_name -> gantry.thread.v1.ContextItem
+	40, // 41: gantry.thread.v1.ModelEnded.message:type_name -> gantry.thread.v1.Message
+	3,  // 42: gantry.thread.v1.ModelEnded.usage:type_name -> gantry.thread.v1.Usage
+	41, // 43: gantry.thread.v1.ModelEnded.first_token_latency:type_name -> google.protobuf.Duration
+	41, // 44: gantry.thread.v1.ModelEnded.latency:type_name -> google.protobuf.Duration
+	41, // 45: gantry.thread.v1.ModelRetried.delay:type_name -> google.protobuf.Duration
+	42, // 46: gantry.thread.v1.ToolRequested.call:type_name -> gantry.thread.v1.ToolCall
+	43, // 47: gantry.thread.v1.ToolEnded.result:type_name -> gantry.thread.v1.ToolResult
+	41, // 48: gantry.thread.v1.ToolEnded.latency:type_name -> google.protobuf.Duration
+	42, // 49: gantry.thread.v1.Interaction.call:type_name -> gantry.thread.v1.ToolCall
+	36, // 50: gantry.thread.v1.Interaction.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 51: gantry.thread.v1.InteractionRequested.interaction:type_name -> gantry.thread.v1.Interaction
+	43, // 52: gantry.thread.v1.InteractionResolved.result:type_name -> gantry.thread.v1.ToolResult
+	40, // 53: gantry.thread.v1.CompactionApplied.summary:type_name -> gantry.thread.v1.Message
+	39, // 54: gantry.thread.v1.TaskStarted.child_thread:type_name -> gantry.common.v1.Thread
+	25, // 55: gantry.thread.v1.TodoChanged.items:type_name -> gantry.thread.v1.TodoItem
+	1,  // 56: gantry.thread.v1.SubagentEvent.event:type_name -> gantry.thread.v1.Event
+	40, // 57: gantry.thread.v1.SteerApplied.message:type_name -> gantry.thread.v1.Message
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_gantry_thread_v1_event_proto_init() }
@@ -3479,6 +3557,7 @@ func file_gantry_thread_v1_event_proto_init() {
 		(*EventPayload_CancelRequested)(nil),
 		(*EventPayload_CheckpointWritten)(nil),
 		(*EventPayload_NoticeShown)(nil),
+		(*EventPayload_ThreadRewound)(nil),
 		(*EventPayload_Other)(nil),
 	}
 	type x struct{}
@@ -3487,7 +3566,7 @@ func file_gantry_thread_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_thread_v1_event_proto_rawDesc), len(file_gantry_thread_v1_event_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

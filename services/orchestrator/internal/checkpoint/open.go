@@ -72,7 +72,7 @@ func read(ctx context.Context, threads threadv1.ThreadServiceClient, through int
 		if ev.GetPayload().GetCheckpointWritten() != nil {
 			out.CheckpointSeq = seq
 		}
-		if err = out.Thread.Apply(ev); err != nil && loaded > 0 {
+		if err = apply(ctx, threads, out.Thread, ev); err != nil && loaded > 0 {
 			return &unusable{loaded, err} // the journal decides whose fault it is
 		}
 		return err
@@ -81,6 +81,44 @@ func read(ctx context.Context, threads threadv1.ThreadServiceClient, through int
 		err = nil
 	}
 	return out, err
+}
+
+// apply folds an event; one that moves the thread back needs what the thread was then. A checkpoint follows each, so few are read again.
+func apply(ctx context.Context, threads threadv1.ThreadServiceClient, t *loop.Thread, ev *threadv1.Event) error {
+	err := t.Apply(ev)
+	var back *loop.Rewinding
+	if !errors.As(err, &back) {
+		return err
+	}
+	past, err := through(ctx, threads, back.To)
+	if err != nil {
+		return err
+	}
+	return t.Rewind(ev, past)
+}
+
+// through reads a thread up to an event, from its first one.
+func through(ctx context.Context, threads threadv1.ThreadServiceClient, seq int64) (*loop.Thread, error) {
+	if seq == 0 {
+		return &loop.Thread{}, nil
+	}
+	past, err := read(ctx, threads, seq, false)
+	if err == nil && past.Thread.Seq != seq {
+		err = fmt.Errorf("the journal ends at %d, before %d", past.Thread.Seq, seq)
+	}
+	return past.Thread, err
+}
+
+// Fold reads every event of the thread of the context's identity and shows each to see before it is applied, with the projection of all before it.
+func Fold(ctx context.Context, threads threadv1.ThreadServiceClient, see func(before *loop.Thread, ev *threadv1.Event) error) (*loop.Thread, error) {
+	t := &loop.Thread{}
+	_, err := journal.Scan(ctx, threads, &threadv1.ScanRequest{}, func(ev *threadv1.Event) error {
+		if err := see(t, ev); err != nil {
+			return err
+		}
+		return apply(ctx, threads, t, ev)
+	})
+	return t, err
 }
 
 // load reads the projection of a checkpoint and verifies it.

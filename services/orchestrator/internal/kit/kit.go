@@ -225,6 +225,29 @@ func (k *Kit) environment(at time.Time) []string {
 	return lines
 }
 
+// WithTexts is the kit with other texts in place of those of the definition, by path.
+func (k *Kit) WithTexts(texts map[string]definition.Text) *Kit {
+	swap := func(t definition.Text) definition.Text {
+		if other, ok := texts[t.Path]; ok {
+			return other
+		}
+		return t
+	}
+	out, d := *k, *k.definition
+	d.Instructions, d.Memory, d.Knowledge = swap(d.Instructions), swap(d.Memory), swap(d.Knowledge)
+	d.Additional = slices.Clone(d.Additional)
+	for i, t := range d.Additional {
+		d.Additional[i] = swap(t)
+	}
+	out.definition = &d
+	return &out
+}
+
+// Texts are those of the definition that have a revision.
+func (k *Kit) Texts() []definition.Text {
+	return append([]definition.Text{k.definition.Instructions, k.definition.Memory, k.definition.Knowledge}, k.definition.Additional...)
+}
+
 // Place implements [run.Kit].
 func (k *Kit) Place() string { return k.mode.String() }
 

@@ -58,6 +58,8 @@ func (t *Thread) fold(ev *threadv1.Event) error {
 		t.say(ev, p.InputReceived.GetMessage())
 	case *threadv1.EventPayload_MessageAppended:
 		t.say(ev, p.MessageAppended.GetMessage())
+	case *threadv1.EventPayload_ThreadRewound:
+		return &Rewinding{p.ThreadRewound.GetToSeq()}
 	case *threadv1.EventPayload_CompactionApplied:
 		t.compacted(ev, p.CompactionApplied)
 	case *threadv1.EventPayload_TaskStarted:

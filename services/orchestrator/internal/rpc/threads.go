@@ -54,12 +54,25 @@ func (s *threadServer) transcript(ctx context.Context, visible bool) (messages [
 	if _, err := identity.ThreadFromContext(ctx); err != nil {
 		return nil, err
 	}
+	if visible {
+		opened, err := checkpoint.Open(ctx, s.Threads, 0, s.Log)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range opened.Thread.Conversation {
+			messages = append(messages, &orchestratorv1.ThreadMessage{Message: e.Message, Seq: e.Seq, RunId: e.RunID})
+		}
+		return messages, nil
+	}
 	t, through := &loop.Thread{}, int64(0)
 	_, err = journal.Scan(ctx, s.Threads, &threadv1.ScanRequest{}, func(ev *threadv1.Event) error {
-		if c := ev.GetPayload().GetCompactionApplied(); c != nil && !visible {
+		c, back := ev.GetPayload().GetCompactionApplied(), ev.GetPayload().GetThreadRewound()
+		if c != nil {
 			through = c.GetThroughSeq()
+		}
+		if c != nil || back != nil {
 			ev = proto.CloneOf(ev)
-			ev.Payload, ev.Redacted = nil, true // compaction removes nothing from the journal
+			ev.Payload, ev.Redacted = nil, true // neither removes anything from the journal
 		}
 		return t.Apply(ev)
 	})
@@ -103,19 +116,9 @@ func (s *threadServer) ForkThread(ctx context.Context, req *orchestratorv1.ForkT
 	if _, err := identity.ThreadFromContext(ctx); err != nil {
 		return nil, err
 	}
-	// A fork point is where no run is open: inside one, calls may lack their results.
-	opened, err := checkpoint.Open(ctx, s.Threads, req.GetAtSeq(), s.Log)
+	t, err := s.between(ctx, req.GetAtSeq())
 	if err != nil {
 		return nil, err
-	}
-	t := opened.Thread
-	if req.GetAtSeq() > t.Seq {
-		return nil, errdefs.New(errdefs.ErrOutOfRange, threadDomain, "CURSOR_INVALID", "the journal ends at %d", t.Seq).With("head_seq", strconv.FormatInt(t.Seq, 10))
-	}
-	if t.Run != nil {
-		nearest := t.Run.FirstSeq - 1
-		return nil, errdefs.New(errdefs.ErrFailedPrecondition, threadDomain, "NO_FORK_POINT", "a run is open at %d; the nearest place before it is %d", t.Seq, nearest).
-			With("seq", strconv.FormatInt(t.Seq, 10)).With("nearest", strconv.FormatInt(nearest, 10))
 	}
 	to := req.GetToSession()
 	if to == "" {
@@ -182,16 +185,4 @@ func (s *threadServer) DeleteThread(ctx context.Context, _ *orchestratorv1.Delet
 	}
 	s.Runs.Forget(ctx)
 	return &orchestratorv1.DeleteThreadResponse{Deleted: resp.GetDeleted()}, nil
-}
-
-func (s *threadServer) RewindThread(context.Context, *orchestratorv1.RewindThreadRequest) (*orchestratorv1.RewindThreadResponse, error) {
-	return nil, missing("thread.rewind")
-}
-
-func (s *threadServer) ReplayThread(context.Context, *orchestratorv1.ReplayThreadRequest) (*orchestratorv1.ReplayThreadResponse, error) {
-	return nil, missing("thread.replay")
-}
-
-func (s *threadServer) CompareRuns(context.Context, *orchestratorv1.CompareRunsRequest) (*orchestratorv1.CompareRunsResponse, error) {
-	return nil, missing("thread.compare")
 }

@@ -63,7 +63,8 @@ type actor struct {
 	modelNews chan modelNews
 	tools     map[string]*toolFlight
 	toolNews  chan toolNews
-	forced    bool // a compaction was forced in this step
+	forced    bool         // a compaction was forced in this step
+	past      *loop.Thread // what the thread is moved back to
 }
 
 // open restores the thread's state from its journal.

@@ -13,6 +13,11 @@ func (a *actor) checkpoint() error {
 	if every <= 0 || a.state.Seq-a.saved < every {
 		return nil
 	}
+	return a.writeCheckpoint()
+}
+
+// writeCheckpoint is checkpoint whether it is time for one or not.
+func (a *actor) writeCheckpoint() error {
 	a.saved = a.state.Seq // one that fails is tried again after as many events, not at every step
 	p, err := checkpoint.Payload(a.context(), a.m.threads, a.state)
 	if err != nil {

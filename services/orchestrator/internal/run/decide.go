@@ -30,26 +30,54 @@ func (a *actor) decide(calls []*loop.Call) error {
 }
 
 func (a *actor) decideOne(p policy.Policy, c *loop.Call) error {
-	name := c.Call.GetName()
-	t, ok := a.kit.Tool(name)
-	if !ok {
-		return a.refuse(c, "unknown tool", threadv1.ToolStatus_TOOL_STATUS_ERROR, "TOOL_UNKNOWN",
-			fmt.Sprintf("There is no tool %q. The tools are: %s.", clip(name, 80), strings.Join(a.kit.ToolNames(), ", ")))
+	d := judge(a.kit, p, a.state.Run, c)
+	if d.refused != nil {
+		return a.stage(decided(c, loop.Deny, d.rule, ""), ended(d.refused))
 	}
-	if problem := badArguments(c.Arguments); problem != "" {
-		return a.refuse(c, "arguments", threadv1.ToolStatus_TOOL_STATUS_ERROR, "ARGUMENTS_INVALID", problem)
-	}
-	if limit := a.state.Run.Settings.Children; limit > 0 && t.Spec().EffectKind == tool.EffectTask && strings.HasPrefix(name, "agent_") && !t.Spec().ReadOnly && a.state.Run.Children >= limit {
-		return a.refuse(c, "budget", threadv1.ToolStatus_TOOL_STATUS_DENIED, "BUDGET_CHILDREN", fmt.Sprintf("This run may create %d tasks and has created them.", limit))
-	}
-	d := p.Decide(t.Spec(), tool.Call{ID: c.Call.GetId(), Name: name, Arguments: json.RawMessage(arguments(c))})
-	if err := a.stage(decided(c, d.Verdict.String(), d.Rule, "")); err != nil || d.Verdict != policy.Ask {
+	if err := a.stage(decided(c, d.verdict, d.rule, "")); err != nil || d.verdict != loop.Ask {
 		return err
 	}
 	return a.request(c, &threadv1.Interaction{
-		Kind: loop.KindApproval, Prompt: fmt.Sprintf("May %s be called? (%s)", name, d.Rule),
+		Kind: loop.KindApproval, Prompt: fmt.Sprintf("May %s be called? (%s)", c.Call.GetName(), d.rule),
 	})
 }
+
+// judgement is what is to be done with a call, and why.
+type judgement struct {
+	verdict, rule string
+	// refused is the result of a call that can't be made at all.
+	refused *threadv1.ToolResult
+}
+
+// judge decides about a call. It depends on nothing but its arguments, so a replay comes to the same.
+func judge(kit Kit, p policy.Policy, r *loop.Run, c *loop.Call) judgement {
+	name := c.Call.GetName()
+	refuse := func(rule string, status threadv1.ToolStatus, reason, text string) judgement {
+		return judgement{loop.Deny, rule, result(c, status, reason, text)}
+	}
+	t, ok := kit.Tool(name)
+	if !ok {
+		return refuse("unknown tool", threadv1.ToolStatus_TOOL_STATUS_ERROR, "TOOL_UNKNOWN",
+			fmt.Sprintf("There is no tool %q. The tools are: %s.", clip(name, 80), strings.Join(kit.ToolNames(), ", ")))
+	}
+	if problem := badArguments(c.Arguments); problem != "" {
+		return refuse("arguments", threadv1.ToolStatus_TOOL_STATUS_ERROR, "ARGUMENTS_INVALID", problem)
+	}
+	if limit := r.Settings.Children; limit > 0 && t.Spec().EffectKind == tool.EffectTask && strings.HasPrefix(name, "agent_") && !t.Spec().ReadOnly && r.Children >= limit {
+		return refuse("budget", threadv1.ToolStatus_TOOL_STATUS_DENIED, "BUDGET_CHILDREN", fmt.Sprintf("This run may create %d tasks and has created them.", limit))
+	}
+	d := p.Decide(t.Spec(), tool.Call{ID: c.Call.GetId(), Name: name, Arguments: json.RawMessage(arguments(c))})
+	return judgement{verdict: d.Verdict.String(), rule: d.Rule}
+}
+
+// Judge is what a run with this kit decides about a call, and by which rule.
+func Judge(kit Kit, t *loop.Thread, c *loop.Call) (verdict, rule string) {
+	d := judge(kit, kit.Policy(t), t.Run, c)
+	return d.verdict, d.rule
+}
+
+// Arguments are those with which a call is made.
+func Arguments(c *loop.Call) string { return arguments(c) }
 
 // request opens an interaction for a call. The id follows from the call's place in the run, so that a repeat is the same interaction.
 func (a *actor) request(c *loop.Call, i *threadv1.Interaction) error {
@@ -65,11 +93,6 @@ func (a *actor) request(c *loop.Call, i *threadv1.Interaction) error {
 		i.ExpireTime = timestamppb.New(a.m.now().Add(life).Truncate(time.Millisecond))
 	}
 	return a.stage(&threadv1.EventPayload{Kind: &threadv1.EventPayload_InteractionRequested{InteractionRequested: &threadv1.InteractionRequested{Interaction: i}}})
-}
-
-// refuse decides against a call and gives it its result at once.
-func (a *actor) refuse(c *loop.Call, rule string, status threadv1.ToolStatus, reason, text string) error {
-	return a.stage(decided(c, loop.Deny, rule, ""), ended(result(c, status, reason, text)))
 }
 
 func decided(c *loop.Call, decision, rule, edited string) *threadv1.EventPayload {

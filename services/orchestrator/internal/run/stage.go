@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"strconv"
 
 	threadv1 "github.com/gantry-agents/gantry/gen/gantry/thread/v1"
@@ -28,7 +29,11 @@ func (a *actor) stageFor(run, turn string, step int, p *threadv1.EventPayload) e
 	a.numbers++
 	ev := journal.NewEvent(a.thread.Epoch(), a.numbers, run, turn, step, p, a.m.now())
 	ev.Seq = a.state.Seq + 1
-	if err := a.state.Apply(ev); err != nil {
+	err := a.state.Apply(ev)
+	if back := (*loop.Rewinding)(nil); errors.As(err, &back) && a.past != nil {
+		err = a.state.Rewind(ev, a.past)
+	}
+	if err != nil {
 		return err
 	}
 	a.batch.Events = append(a.batch.Events, ev)

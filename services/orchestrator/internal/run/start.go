@@ -167,17 +167,9 @@ func (a *actor) callData() (callData, error) {
 func (a *actor) adopt(r *loop.Run) error {
 	a.identity = IdentityOf(r.Started.GetIdentity())
 	a.identity.RequestID = r.Started.GetRequestId()
-	var data callData
-	if len(r.Settings.Call) > 0 {
-		if err := json.Unmarshal(r.Settings.Call, &data); err != nil {
-			return fmt.Errorf("run %s: settings: %w", r.ID, err)
-		}
-	}
-	in := &orchestratorv1.RunInput{}
-	if len(data.Input) > 0 {
-		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data.Input, in); err != nil {
-			return fmt.Errorf("run %s: settings: %w", r.ID, err)
-		}
+	data, in, err := callOf(r)
+	if err != nil {
+		return err
 	}
 	if err := a.setUp(in, data.Child, data.Bucket, r.ID); err != nil {
 		return err
@@ -188,6 +180,37 @@ func (a *actor) adopt(r *loop.Run) error {
 	}
 	a.kit = kit
 	return nil
+}
+
+// callOf is what a run was started with.
+func callOf(r *loop.Run) (data callData, in *orchestratorv1.RunInput, err error) {
+	if len(r.Settings.Call) > 0 {
+		if err := json.Unmarshal(r.Settings.Call, &data); err != nil {
+			return data, nil, fmt.Errorf("run %s: settings: %w", r.ID, err)
+		}
+	}
+	in = &orchestratorv1.RunInput{}
+	if len(data.Input) > 0 {
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data.Input, in); err != nil {
+			return data, nil, fmt.Errorf("run %s: settings: %w", r.ID, err)
+		}
+	}
+	return data, in, nil
+}
+
+// FactsOf is what the kit of a run was made for, for those who only look at it.
+func FactsOf(r *loop.Run) (Facts, error) {
+	data, in, err := callOf(r)
+	if err != nil {
+		return Facts{}, err
+	}
+	f := Facts{Identity: IdentityOf(r.Started.GetIdentity()), Place: data.Place, RunID: r.ID, Call: in, Child: data.Child}
+	if data.Bucket != "" {
+		f.Bucket, err = identity.ParseBucket(data.Bucket)
+	} else {
+		f.Bucket, err = f.Identity.Bucket()
+	}
+	return f, err
 }
 
 const (

@@ -24,43 +24,15 @@ func (m *Manager) Load(ctx context.Context) (*loop.Thread, error) {
 }
 
 // Compact summarises the front of a thread that has no working run. Nil: there was nothing to do.
-func (m *Manager) Compact(ctx context.Context, id identity.Identity, keep int) (*threadv1.CompactionApplied, error) {
-	key, err := id.Thread()
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Settle(ctx); err != nil {
-		return nil, err
-	}
-	head, err := m.head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if head.GetSeq() == 0 {
-		return nil, errdefs.New(errdefs.ErrNotFound, threadDomain, "THREAD_NOT_FOUND", "the thread has no journal").With("session", key.Session)
-	}
-	if head.GetOpenRunId() != "" {
-		return nil, threadBusy(head.GetOpenRunId())
-	}
-	thread, err := m.owner.Acquire(identity.NewContext(ctx, id), false)
-	if err != nil {
-		return nil, err
-	}
-	a := m.newActor(key, thread, m.drain, make(chan struct{}, 1))
-	defer a.hub.close()
-	a.identity = id
-	applied, err := a.compactNow(ctx, keep)
-	if rerr := thread.Release(); err == nil {
-		err = rerr
-	}
-	m.Wake(key) // for mail that came meanwhile
+func (m *Manager) Compact(ctx context.Context, id identity.Identity, keep int) (applied *threadv1.CompactionApplied, err error) {
+	err = m.alone(ctx, id, func(a *actor) error {
+		applied, err = a.compactNow(ctx, keep)
+		return err
+	})
 	return applied, err
 }
 
 func (a *actor) compactNow(ctx context.Context, keep int) (*threadv1.CompactionApplied, error) {
-	if err := a.restore(); err != nil {
-		return nil, err
-	}
 	if err := a.setUp(emptyInput(), nil, "", ""); err != nil {
 		return nil, err
 	}
