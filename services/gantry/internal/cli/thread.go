@@ -13,13 +13,16 @@ import (
 
 // Thread works with conversations.
 type Thread struct {
-	List   ThreadList   `cmd:"" default:"1" help:"List the conversations of a user with an agent."`
-	Show   ThreadShow   `cmd:"" help:"Show the messages of a session."`
-	Events ThreadEvents `cmd:"" help:"Show the journal of a session, one event a line."`
-	Prompt ThreadPrompt `cmd:"" help:"Show what was in each request to the model, and from where."`
-	Fork   ThreadFork   `cmd:"" help:"Make a new session that shares this one up to a sequence."`
-	Export ThreadExport `cmd:"" help:"Print the conversation as JSON Lines."`
-	Delete ThreadDelete `cmd:"" help:"Remove a session's journal."`
+	List    ThreadList    `cmd:"" default:"1" help:"List the conversations of a user with an agent."`
+	Show    ThreadShow    `cmd:"" help:"Show the messages of a session."`
+	Events  ThreadEvents  `cmd:"" help:"Show the journal of a session, one event a line."`
+	Prompt  ThreadPrompt  `cmd:"" help:"Show what was in each request to the model, and from where."`
+	Fork    ThreadFork    `cmd:"" help:"Make a new session that shares this one up to a sequence."`
+	Rewind  ThreadRewind  `cmd:"" help:"Move a conversation back to what it was after an event. Undone by rewinding to the event before."`
+	Replay  ThreadReplay  `cmd:"" help:"Make every request of a conversation again from its journal and show what would be different now. Exit code 1: something would."`
+	Compare ThreadCompare `cmd:"" help:"Show where two runs differ, step by step."`
+	Export  ThreadExport  `cmd:"" help:"Print the conversation as JSON Lines."`
+	Delete  ThreadDelete  `cmd:"" help:"Remove a session's journal."`
 }
 
 // ThreadList lists threads.
