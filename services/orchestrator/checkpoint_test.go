@@ -110,7 +110,7 @@ func TestTakeOverFromACheckpointInTheMiddle(t *testing.T) {
 		"a cancel is on its way": {
 			text: "keep it", until: "tool/dispatched", state: func(r *loop.Run) bool { return r.Cancel != nil && len(r.Calls) == 1 && r.Calls[0].Flying() }, outcome: "cancelled",
 			act: func(_ *testing.T, ctx context.Context, r *orchestratortest.Replica, run *orchestratorv1.Run) {
-				r.KillAt(1, false) // the commit that says it; the next one would say that the call has ended
+				r.KillAt(1, false)                                                                                                     // the commit that says it; the next one would say that the call has ended
 				_, _ = orchestratorv1.NewRunServiceClient(r.Conn).CancelRun(ctx, &orchestratorv1.CancelRunRequest{RunId: run.GetId()}) // its answer may die with the replica
 			},
 		},

@@ -105,6 +105,17 @@ func (s *Threads) Journal(key identity.Thread) []*threadv1.Event {
 	return out
 }
 
+// Record makes a thread of recorded events.
+func (s *Threads) Record(key identity.Thread, events []*threadv1.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.make(key)
+	for _, ev := range events {
+		t.events = append(t.events, proto.CloneOf(ev))
+		t.head.Seq = ev.GetSeq()
+	}
+}
+
 func (s *Threads) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
