@@ -218,7 +218,8 @@ func (a *actor) toolTold(news toolNews) error {
 	if i := news.result.Suspend; i != nil && r.Cancel == nil && !r.Interrupted {
 		return a.request(c, i)
 	}
-	if news.result.Status == threadv1.ToolStatus_TOOL_STATUS_UNKNOWN && !a.state.Stopping(a.facts()) {
+	outside := tool.EffectKind(c.Dispatched.GetEffectKind()).Outside()
+	if outside && news.result.Status == threadv1.ToolStatus_TOOL_STATUS_UNKNOWN && !a.state.Stopping(a.facts()) {
 		return a.unknown(c, clip(news.result.Text, 1000))
 	}
 	out := a.toolResult(c, news.result)
