@@ -43,7 +43,16 @@ type Config struct {
 	CheckpointEvery   int           `name:"checkpoint-every" help:"Events of a thread after which a checkpoint is written, from which the thread is opened. 0: none is." default:"200"`
 	InteractionLife   time.Duration `name:"interaction-life" help:"How long a question or an approval waits for an answer. 0: for ever." default:"168h"`
 	LocalShell        bool          `name:"local-shell" help:"Allow agents the mode local + shell: commands of the model on this host, without isolation."`
-	DrainTimeout      time.Duration `name:"drain-timeout" help:"How long runs may take to reach a step border when the replica stops. Then they are left to other replicas where they are." default:"8s"`
+
+	MCPCommands     []string      `name:"mcp-commands" help:"Commands that agents may start on this host as MCP servers, each with the arguments that it must begin with. Empty: none."`
+	MCPPrivate      bool          `name:"mcp-private" help:"Allow MCP servers at addresses that are not public, this host's included."`
+	MCPVariables    []string      `name:"mcp-variables" help:"Environment variables whose values declarations of MCP servers may use, by the name in braces behind a dollar sign. Empty: none."`
+	MCPConnections  int           `name:"mcp-connections" help:"Connections to MCP servers that are open at once." default:"64"`
+	MCPIdle         time.Duration `name:"mcp-idle" help:"How long an unused connection to an MCP server stays open." default:"5m"`
+	MCPStartTimeout time.Duration `name:"mcp-start-timeout" help:"Longest wait for an MCP server to connect and to list its tools, where its declaration says nothing. A run starts after it without that server." default:"10s"`
+	MCPCallTimeout  time.Duration `name:"mcp-call-timeout" help:"Longest call of a tool of an MCP server, where its declaration says nothing." default:"1m"`
+
+	DrainTimeout time.Duration `name:"drain-timeout" help:"How long runs may take to reach a step border when the replica stops. Then they are left to other replicas where they are." default:"8s"`
 }
 
 // None switches a service off in the settings.
@@ -55,6 +64,7 @@ func DefaultConfig() Config {
 		Workspace: "127.0.0.1:7402", Memory: "127.0.0.1:7403", Sandbox: "127.0.0.1:7404", Tasks: "127.0.0.1:7405",
 		ModelAttempts: 3, ModelFirst: 3 * time.Minute, ModelIdle: time.Minute, ModelTotal: 15 * time.Minute,
 		MaxThreads: 1000, MaxThreadsPerUser: 100, MaxQueue: 32, MaxTasks: 64, Tenants: []string{"default"}, ParallelTools: 16, CheckpointEvery: 200, InteractionLife: 168 * time.Hour, DrainTimeout: 8 * time.Second,
+		MCPConnections: 64, MCPIdle: 5 * time.Minute, MCPStartTimeout: 10 * time.Second, MCPCallTimeout: time.Minute,
 	}
 }
 
@@ -66,6 +76,7 @@ func (c Config) Validate() error {
 		value int
 	}{
 		{"model-attempts", c.ModelAttempts}, {"max-threads", c.MaxThreads}, {"max-threads-per-user", c.MaxThreadsPerUser}, {"max-tasks", c.MaxTasks}, {"parallel-tools", c.ParallelTools},
+		{"mcp-connections", c.MCPConnections},
 	} {
 		if f.value < 1 {
 			errs = append(errs, fmt.Errorf("orchestrator: %s is %d, at least 1 is needed", f.name, f.value))
@@ -78,7 +89,7 @@ func (c Config) Validate() error {
 	if c.CheckpointEvery < 0 {
 		errs = append(errs, fmt.Errorf("orchestrator: checkpoint-every is %d, 0 or more is needed", c.CheckpointEvery))
 	}
-	if c.ModelFirst < 0 || c.ModelIdle < 0 || c.ModelTotal < 0 || c.InteractionLife < 0 || c.DrainTimeout < 0 {
+	if c.ModelFirst < 0 || c.ModelIdle < 0 || c.ModelTotal < 0 || c.InteractionLife < 0 || c.DrainTimeout < 0 || c.MCPIdle < 0 || c.MCPStartTimeout < 0 || c.MCPCallTimeout < 0 {
 		errs = append(errs, errors.New("orchestrator: a time is negative"))
 	}
 	return errors.Join(errs...)

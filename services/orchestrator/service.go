@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/journal"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/kit"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/localconn"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/mcp"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/models"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/router"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/rpc"
@@ -61,6 +62,7 @@ type Service struct {
 	models *models.Models
 	rpc    *rpc.Server
 	files  *router.Router
+	mcp    *mcp.Pool
 	parts  *lifecycle.Group
 }
 
@@ -122,8 +124,12 @@ func build(cfg Config, deps Deps) *Service {
 	// Inside a run the kit knows the mode; for clients of the router it follows from the agent.
 	s.Routed = fsv1.NewFilesystemServiceClient(localconn.New(&fsv1.FilesystemService_ServiceDesc,
 		router.New(s.Files, inside, func(context.Context) (router.Mode, error) { return router.Sandbox, nil })))
+	s.MCP = mcp.New(mcp.Config{
+		Commands: cfg.MCPCommands, Private: cfg.MCPPrivate, Variables: cfg.MCPVariables, MaxConnections: cfg.MCPConnections, Idle: cfg.MCPIdle,
+		Start: cfg.MCPStartTimeout, Call: cfg.MCPCallTimeout, Log: deps.Logger, Now: deps.Clock,
+	})
 	kits := kit.New(s)
-	out := &Service{cfg: cfg, log: deps.Logger, models: models.New(deps.Models, cfg.Model, deps.Clock), parts: &lifecycle.Group{}}
+	out := &Service{cfg: cfg, mcp: s.MCP, log: deps.Logger, models: models.New(deps.Models, cfg.Model, deps.Clock), parts: &lifecycle.Group{}}
 	// What clients ask for themselves goes on under their own credential: the services hold them to it, as if they had called directly.
 	own, ownInside := fsv1.NewFilesystemServiceClient(deps.Workspace), fsv1.NewFilesystemServiceClient(deps.Workspace)
 	if deps.Sandbox != nil {
@@ -160,6 +166,7 @@ func (s *Service) run(deps Deps, services kit.Services, kits *kit.Kits, issuer *
 		Runs: runs, Kits: kits, Loader: services.Loader, Models: s.models, Threads: services.Threads, Workspace: workspacev1.NewWorkspaceServiceClient(deps.Workspace), Files: services.Files,
 		Tasks: services.Tasks, Log: deps.Logger, Now: deps.Clock,
 	})
+	s.parts.Add(lifecycle.Part{Name: "mcp", Stop: s.mcp.Stop})
 	// The owner outlives the runs: they commit until the end.
 	s.parts.Add(lifecycle.Part{Name: "owner", Start: owner.Start, Stop: owner.Stop})
 	s.parts.Add(lifecycle.Part{Name: "runs", Start: runs.Start, Stop: runs.Stop, StopTimeout: cfg.DrainTimeout})

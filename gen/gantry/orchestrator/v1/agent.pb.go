@@ -126,9 +126,14 @@ type AgentSpec struct {
 	// Budgets of a run.
 	Budget *Budget `protobuf:"bytes,19,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Other settings of agent.yaml by name.
-	Settings      *structpb.Struct `protobuf:"bytes,20,opt,name=settings,proto3" json:"settings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Settings *structpb.Struct `protobuf:"bytes,20,opt,name=settings,proto3" json:"settings,omitempty"`
+	// MCP servers by name, as mcpServers of tools.json says them. In a call: added to the agent's, and in place of one of the same name; needs agent.define.
+	McpServers *structpb.Struct `protobuf:"bytes,21,opt,name=mcp_servers,json=mcpServers,proto3" json:"mcp_servers,omitempty"`
+	// What follows when it is not known whether a call took place: "ask" a person (the default), "retry" it, "skip" it with a result that says so, "fail" the run.
+	// Retry makes only calls to the outside again, under a new effect id and at most twice; then, and for other calls, a person is asked.
+	UnknownOutcome string `protobuf:"bytes,22,opt,name=unknown_outcome,json=unknownOutcome,proto3" json:"unknown_outcome,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AgentSpec) Reset() {
@@ -299,6 +304,20 @@ func (x *AgentSpec) GetSettings() *structpb.Struct {
 		return x.Settings
 	}
 	return nil
+}
+
+func (x *AgentSpec) GetMcpServers() *structpb.Struct {
+	if x != nil {
+		return x.McpServers
+	}
+	return nil
+}
+
+func (x *AgentSpec) GetUnknownOutcome() string {
+	if x != nil {
+		return x.UnknownOutcome
+	}
+	return ""
 }
 
 // Budget bounds a run. 0 or absent: no bound beyond the operator's.
@@ -569,7 +588,8 @@ var File_gantry_orchestrator_v1_agent_proto protoreflect.FileDescriptor
 
 const file_gantry_orchestrator_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\"gantry/orchestrator/v1/agent.proto\x12\x16gantry.orchestrator.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgantry/common/v1/identity.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\t\n" +
+	"\"gantry/orchestrator/v1/agent.proto\x12\x16gantry.orchestrator.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgantry/common/v1/identity.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\n" +
+	"\n" +
 	"\tAgentSpec\x12*\n" +
 	"\vdescription\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vdescription\x12-\n" +
 	"\finstructions\x18\x02 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\x12\x1e\n" +
@@ -595,7 +615,10 @@ const file_gantry_orchestrator_v1_agent_proto_rawDesc = "" +
 	"\x05top_p\x18\x11 \x01(\x01H\x01R\x04topP\x88\x01\x01\x12M\n" +
 	"\x05files\x18\x12 \x03(\v2,.gantry.orchestrator.v1.AgentSpec.FilesEntryB\t\xbaH\x06\x9a\x01\x03\x10\xe8\aR\x05files\x126\n" +
 	"\x06budget\x18\x13 \x01(\v2\x1e.gantry.orchestrator.v1.BudgetR\x06budget\x123\n" +
-	"\bsettings\x18\x14 \x01(\v2\x17.google.protobuf.StructR\bsettings\x1a8\n" +
+	"\bsettings\x18\x14 \x01(\v2\x17.google.protobuf.StructR\bsettings\x128\n" +
+	"\vmcp_servers\x18\x15 \x01(\v2\x17.google.protobuf.StructR\n" +
+	"mcpServers\x12H\n" +
+	"\x0funknown_outcome\x18\x16 \x01(\tB\x1f\xbaH\x1cr\x1aR\x00R\x03askR\x05retryR\x04skipR\x04failR\x0eunknownOutcome\x1a8\n" +
 	"\n" +
 	"FilesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -665,15 +688,16 @@ var file_gantry_orchestrator_v1_agent_proto_depIdxs = []int32{
 	5,  // 3: gantry.orchestrator.v1.AgentSpec.files:type_name -> gantry.orchestrator.v1.AgentSpec.FilesEntry
 	2,  // 4: gantry.orchestrator.v1.AgentSpec.budget:type_name -> gantry.orchestrator.v1.Budget
 	7,  // 5: gantry.orchestrator.v1.AgentSpec.settings:type_name -> google.protobuf.Struct
-	8,  // 6: gantry.orchestrator.v1.Budget.wall_time:type_name -> google.protobuf.Duration
-	9,  // 7: gantry.orchestrator.v1.Agent.update_time:type_name -> google.protobuf.Timestamp
-	1,  // 8: gantry.orchestrator.v1.Agent.spec:type_name -> gantry.orchestrator.v1.AgentSpec
-	4,  // 9: gantry.orchestrator.v1.Agent.problems:type_name -> gantry.orchestrator.v1.DefinitionProblem
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 6: gantry.orchestrator.v1.AgentSpec.mcp_servers:type_name -> google.protobuf.Struct
+	8,  // 7: gantry.orchestrator.v1.Budget.wall_time:type_name -> google.protobuf.Duration
+	9,  // 8: gantry.orchestrator.v1.Agent.update_time:type_name -> google.protobuf.Timestamp
+	1,  // 9: gantry.orchestrator.v1.Agent.spec:type_name -> gantry.orchestrator.v1.AgentSpec
+	4,  // 10: gantry.orchestrator.v1.Agent.problems:type_name -> gantry.orchestrator.v1.DefinitionProblem
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_gantry_orchestrator_v1_agent_proto_init() }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	fsv1 "github.com/gantry-agents/gantry/gen/gantry/filesystem/v1"
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	workspacev1 "github.com/gantry-agents/gantry/gen/gantry/workspace/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
@@ -35,6 +36,7 @@ func fromProto(agent string, in *workspacev1.Definition) (*Definition, error) {
 		d.Problems = append(d.Problems, &orchestratorv1.DefinitionProblem{Path: p.GetPath(), Problem: p.GetMessage(), Line: p.GetLine(), Fatal: failsClosed(p.GetPath())})
 	}
 	d.settings(in.GetAgentConfig())
+	d.servers(in.GetAgentConfigSource(), d.Spec.GetMcpServers())
 	for _, s := range in.GetSkills() {
 		d.Skills = append(d.Skills, Skill{Name: s.GetName(), Description: s.GetDescription(), Path: s.GetSource().GetPath(),
 			Layer: s.GetSource().GetLayer().String(), Revision: s.GetSource().GetRevision(), Files: s.GetFiles()})
@@ -270,8 +272,31 @@ func (d *Definition) toolsLayer(layer *workspacev1.ToolsLayer) {
 	if servers := f.fields["mcpServers"]; servers != nil && servers.GetStructValue() == nil {
 		f.wrong("mcpServers", "an object")
 	}
-	for name := range f.fields["mcpServers"].GetStructValue().GetFields() {
-		d.Tools.Servers = append(d.Tools.Servers, name)
+	d.servers(layer.GetSource(), f.fields["mcpServers"].GetStructValue())
+}
+
+// servers adds the MCP servers of a file. They come from the template alone: an agent must not give itself reach.
+func (d *Definition) servers(from *workspacev1.Source, in *structpb.Struct) {
+	if len(in.GetFields()) == 0 {
+		return
 	}
-	slices.Sort(d.Tools.Servers)
+	if from.GetLayer() != fsv1.Layer_LAYER_TEMPLATE {
+		d.problem(from.GetPath(), "its MCP servers are not used: only those of the agent's template are", false)
+		return
+	}
+	servers, problems := ParseServers(in)
+	for _, p := range problems {
+		d.problem(from.GetPath(), p, false)
+	}
+	d.Tools.Servers = MergeServers(d.Tools.Servers, servers)
+}
+
+// MergeServers adds servers to a list, by name; one of a name that is there takes its place.
+func MergeServers(have, more []Server) []Server {
+	out := slices.DeleteFunc(slices.Clone(have), func(old Server) bool {
+		return slices.ContainsFunc(more, func(s Server) bool { return s.Name == old.Name })
+	})
+	out = append(out, more...)
+	slices.SortFunc(out, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

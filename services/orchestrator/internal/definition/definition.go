@@ -115,8 +115,8 @@ type ToolsConfig struct {
 	// Restricted says that allow lists exist. Their intersection may be empty: then nothing is allowed.
 	Restricted  bool
 	Allow, Deny []string
-	// Servers are the names of the MCP servers of the template.
-	Servers []string
+	// Servers are the MCP servers of the template, by name.
+	Servers []Server
 }
 
 // Removes says whether the config takes a tool away, and by which list.

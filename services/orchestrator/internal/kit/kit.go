@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/gantry-agents/gantry/libs/model"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/definition"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/loop"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/mcp"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/policy"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/prompt"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/run"
@@ -35,6 +37,8 @@ type Kit struct {
 	names   []string
 	removed []tools.Removed
 	unknown []string
+	// remoteProblems are what is wrong with MCP servers.
+	remoteProblems []mcp.Problem
 }
 
 var _ run.Kit = (*Kit)(nil)
@@ -84,6 +88,7 @@ func (k *Kit) Settings() loop.Settings {
 	if s.MaxSteps <= 0 {
 		s.MaxSteps = loop.DefaultMaxSteps
 	}
+	s.UnknownOutcome = k.unknownOutcome()
 	for _, b := range []*orchestratorv1.Budget{def.GetBudget(), spec.GetBudget()} {
 		s.Tokens = stricter(s.Tokens, b.GetTokens())
 		s.CostMicros = stricter(s.CostMicros, b.GetCostMicros())
@@ -91,6 +96,25 @@ func (k *Kit) Settings() loop.Settings {
 		s.Children = int(stricter(int64(s.Children), int64(b.GetChildren())))
 	}
 	return s
+}
+
+// unknownOutcome is what follows when nobody knows whether a call took place: the call's setting goes before the parent's, and that before the agent's.
+func (k *Kit) unknownOutcome() string {
+	parent := ""
+	if c := k.facts.Child; c != nil {
+		parent = c.UnknownOutcome
+	}
+	return cmp.Or(k.call.GetSpec().GetUnknownOutcome(), parent, k.definition.Spec.GetUnknownOutcome())
+}
+
+// servers are the MCP servers of the run: the template's, and those of a call that may define agents, which was checked when it came in.
+func (k *Kit) servers() []definition.Server {
+	var servers []definition.Server
+	if !k.disabled()["tools_config"] {
+		servers = k.definition.Tools.Servers
+	}
+	own, _ := definition.ParseServers(k.call.GetSpec().GetMcpServers())
+	return definition.MergeServers(servers, own)
 }
 
 // stricter is the smaller bound; 0 is none.
@@ -150,6 +174,9 @@ func (k *Kit) Notices() []*threadv1.NoticeShown {
 	var out []*threadv1.NoticeShown
 	for _, p := range k.definition.Problems {
 		out = append(out, &threadv1.NoticeShown{Severity: "warning", Reason: "DEFINITION_PROBLEM", Text: p.GetProblem(), Path: p.GetPath()})
+	}
+	for _, p := range k.remoteProblems {
+		out = append(out, &threadv1.NoticeShown{Severity: "warning", Reason: p.Reason, Text: p.Text})
 	}
 	if len(k.unknown) > 0 {
 		out = append(out, &threadv1.NoticeShown{Severity: "warning", Reason: "TOOL_ENTRY_UNKNOWN", Text: "Entries of tool lists that name no tool: " + joined(k.unknown)})
@@ -296,6 +323,7 @@ func (k *Kit) delegate(sub definition.Subagent, label string) (*structpb.Struct,
 		}
 	}
 	c.Model, _ = k.Models()
+	c.UnknownOutcome = k.unknownOutcome()
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return nil, err

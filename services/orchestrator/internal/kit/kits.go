@@ -18,8 +18,10 @@ import (
 	workspacev1 "github.com/gantry-agents/gantry/gen/gantry/workspace/v1"
 	"github.com/gantry-agents/gantry/libs/errdefs"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/definition"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/mcp"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/policy"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/run"
+	"github.com/gantry-agents/gantry/services/orchestrator/internal/tool"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/tools"
 )
 
@@ -35,6 +37,8 @@ type Services struct {
 	Sandbox       sandboxv1.SandboxServiceClient
 	// DialFiles connects to a FilesystemService that an agent names. Nil: agents may not.
 	DialFiles func(address string) (fsv1.FilesystemServiceClient, error)
+	// MCP reaches MCP servers. Nil: agents have none.
+	MCP *mcp.Pool
 	// LocalShell allows the mode local + shell.
 	LocalShell bool
 	Now        func() time.Time
@@ -81,8 +85,21 @@ func (k *Kits) Build(ctx context.Context, f run.Facts) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
+	env.MCP = k.remote(ctx, out)
 	out.setTools(env)
 	return out, nil
+}
+
+// remote gives the tools of the run's MCP servers. What is wrong with a server is told and takes nothing but its tools.
+func (k *Kits) remote(ctx context.Context, kit *Kit) []tool.Tool {
+	servers := kit.servers()
+	if len(servers) == 0 || k.s.MCP == nil {
+		return nil
+	}
+	id := kit.facts.Identity
+	have, problems := k.s.MCP.Tools(ctx, mcp.Caller{Tenant: id.Tenant, Agent: id.Agent, User: id.User, Session: id.Session, Attributes: kit.facts.Attributes}, servers)
+	kit.remoteProblems = problems
+	return have
 }
 
 // env is what the tools of the kit act through.

@@ -47,6 +47,9 @@ const (
 	Fail      = "fail"
 )
 
+// ActorSetting is who resolves an interaction that the setting unknown_outcome answers.
+const ActorSetting = "setting unknown_outcome"
+
 // The decisions of policy.
 const (
 	Allow = "allow"

@@ -75,6 +75,7 @@ const (
 	ReasonRepeated    = "repeated_failure"
 	ReasonInteraction = "interaction"
 	ReasonRefused     = "refused_by_person"
+	ReasonUnknown     = "outcome_unknown"
 	ReasonTokens      = "budget_tokens"
 	ReasonCost        = "budget_cost"
 	ReasonWallTime    = "budget_wall_time"
@@ -150,8 +151,11 @@ func (r *Run) nextCalls(f Facts, stop *threadv1.RunEnded) Action {
 		if flying := by[stageFlying]; len(flying) > 0 {
 			return Action{Kind: AwaitTools, Calls: flying}
 		}
-		name := by[stageFailing][0].Call.GetName()
-		return Action{Kind: End, End: r.end(threadv1.RunState_RUN_STATE_FAILED, ReasonRefused, fmt.Sprintf("the outcome of %s is unknown and the answer was to fail", name))}
+		c := by[stageFailing][0]
+		if c.Resolution.GetActor() == ActorSetting {
+			return Action{Kind: End, End: r.end(threadv1.RunState_RUN_STATE_FAILED, ReasonUnknown, fmt.Sprintf("the outcome of %s is unknown, and the run is set to fail then", c.Call.GetName()))}
+		}
+		return Action{Kind: End, End: r.end(threadv1.RunState_RUN_STATE_FAILED, ReasonRefused, fmt.Sprintf("the outcome of %s is unknown and the answer was to fail", c.Call.GetName()))}
 	case len(by[stageUndecided]) > 0:
 		return Action{Kind: Decide, Calls: by[stageUndecided]}
 	case len(by[stageClosing]) > 0:

@@ -25,9 +25,19 @@ type Settings struct {
 	Children int `json:"children,omitempty"`
 	// Structured says that the answer must be a JSON object.
 	Structured bool `json:"structured,omitempty"`
+	// UnknownOutcome is what follows when it is not known whether a call took place: one of the Unknown… values. Empty: UnknownAsk.
+	UnknownOutcome string `json:"unknown_outcome,omitempty"`
 	// Call is what the caller asked for beside the text, for the executor alone.
 	Call json.RawMessage `json:"call,omitempty"`
 }
+
+// What follows when it is not known whether a call took place.
+const (
+	UnknownAsk   = "ask"   // a person says
+	UnknownRetry = "retry" // it is made again under a new effect id
+	UnknownSkip  = "skip"  // the model is told
+	UnknownFail  = "fail"  // the run ends
+)
 
 // WallTime is the bound as a duration.
 func (s Settings) WallTime() time.Duration { return time.Duration(s.WallTimeMillis) * time.Millisecond }

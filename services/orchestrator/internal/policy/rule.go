@@ -17,7 +17,7 @@ import (
 const Domain = "gantry.orchestrator.v1"
 
 // Rule is one line of a policy: "deny execute(rm *)", "ask write_file(docs/**)", "allow web_fetch(example.org)".
-// The tool is a name or "*"; the pattern in brackets is matched against the subject of the call (path, command or URL)
+// The tool is a name, in which "*" stands for anything ("mcp__ledger__*"); the pattern in brackets is matched against the subject of the call (path, command or URL)
 // and may be left out.
 type Rule struct {
 	Verdict Verdict
@@ -83,7 +83,7 @@ func (r Rule) String() string {
 // when any part does, allow rules only when every part does. Parts are cut at anything that could begin another command,
 // inside quotes too: cutting too much can only make a policy stricter.
 func (r Rule) Matches(spec tool.Spec, subject string) bool {
-	if r.Tool != "*" && r.Tool != spec.Name {
+	if !wildcard(r.Tool, spec.Name) {
 		return false
 	}
 	if r.Pattern == "" {

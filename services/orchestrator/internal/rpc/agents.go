@@ -55,6 +55,9 @@ func templateFiles(spec *orchestratorv1.AgentSpec) ([]*workspacev1.TemplateFile,
 	if _, err := policy.ParseRules(spec.GetPolicyRules()); err != nil {
 		return nil, err
 	}
+	if _, problems := definition.ParseServers(spec.GetMcpServers()); len(problems) > 0 {
+		return nil, invalid("mcp_servers", "%s", problems[0])
+	}
 	var files []*workspacev1.TemplateFile
 	size := len(spec.GetInstructions())
 	for path, content := range spec.GetFiles() {

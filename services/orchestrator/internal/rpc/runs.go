@@ -48,13 +48,16 @@ func (s *runServer) checkInput(ctx context.Context, d *definition.Definition, in
 	if spec.GetFilesystemMode() != 0 && spec.GetFilesystemAddress() != "" {
 		return invalid("filesystem_address", "filesystem_mode and filesystem_address exclude each other")
 	}
-	if spec.GetFilesystemMode() != 0 || spec.GetFilesystemAddress() != "" || len(spec.GetFiles()) > 0 {
+	if spec.GetFilesystemMode() != 0 || spec.GetFilesystemAddress() != "" || len(spec.GetFiles()) > 0 || len(spec.GetMcpServers().GetFields()) > 0 {
 		// These widen what a run can reach; everything else in a call's spec only narrows.
 		if g, ok := access.FromContext(ctx); ok {
 			if err := g.Check("agent.define"); err != nil {
 				return err
 			}
 		}
+	}
+	if _, problems := definition.ParseServers(spec.GetMcpServers()); len(problems) > 0 {
+		return invalid("mcp_servers", "%s", problems[0])
 	}
 	if _, ok := policy.ParseMode(spec.GetPolicyMode()); !ok {
 		return invalid("policy_mode", "no policy mode is called %q", spec.GetPolicyMode())

@@ -55,6 +55,8 @@ type Child struct {
 	Planning bool     `json:"planning,omitempty"`
 	// Model is the parent's, for a child that names none.
 	Model string `json:"model,omitempty"`
+	// UnknownOutcome is the parent's setting.
+	UnknownOutcome string `json:"unknown_outcome,omitempty"`
 	// Verbs and Prefixes are the parent's grant. Nil: not narrowed.
 	Verbs    []string `json:"verbs,omitempty"`
 	Prefixes []string `json:"prefixes,omitempty"`

@@ -11,7 +11,7 @@ import (
 )
 
 // takeOver goes on with a run whose owner died. Calls that have an answer are never made again. Built-in calls without one are made again under the same effect
-// id: the service that acts gives the recorded outcome, or does it now. Calls to the outside are put to a person.
+// id: the service that acts gives the recorded outcome, or does it now. Of calls to the outside the outcome is unknown.
 func (a *actor) takeOver() error {
 	r := a.state.Run
 	event := &threadv1.RecoveryTakenOver{FromOwner: a.thread.Previous(), ToOwner: a.m.owner.ID()}
@@ -38,7 +38,7 @@ func (a *actor) takeOver() error {
 		}
 	}
 	for _, c := range unknown {
-		if err := a.request(c, &threadv1.Interaction{Kind: loop.KindUnknown, Prompt: fmt.Sprintf("Whether %s took place is not known. Retry, skip, or fail?", c.Call.GetName())}); err != nil {
+		if err := a.unknown(c, ""); err != nil {
 			return err
 		}
 	}
@@ -58,6 +58,30 @@ func (a *actor) takeOver() error {
 		a.launch(c)
 	}
 	return nil
+}
+
+// maxRetries is how often a call of unknown outcome is made again without a person.
+const maxRetries = 2
+
+// unknown puts a call of which nobody knows whether it took place to a person, or lets the setting answer. Either way the stream shows the question and who
+// answered it.
+func (a *actor) unknown(c *loop.Call, why string) error {
+	prompt := fmt.Sprintf("Whether %s took place is not known. Retry, skip, or fail?", c.Call.GetName())
+	if err := a.request(c, &threadv1.Interaction{Kind: loop.KindUnknown, Prompt: prompt + after(why)}); err != nil {
+		return err
+	}
+	answer := a.state.Run.Settings.UnknownOutcome
+	switch answer {
+	case loop.UnknownRetry:
+		// A built-in call has no new try: its own is recorded, and one under a new id would be a second effect that nobody asked for.
+		if !tool.EffectKind(c.Dispatched.GetEffectKind()).Outside() || c.Dispatches > maxRetries {
+			return nil
+		}
+	case loop.UnknownSkip, loop.UnknownFail:
+	default:
+		return nil
+	}
+	return a.stage(resolved(&threadv1.InteractionResolved{InteractionId: c.Interaction.GetId(), Resolution: answer, Actor: loop.ActorSetting}))
 }
 
 // repeatable says whether a call without an answer may be made again under its effect id.

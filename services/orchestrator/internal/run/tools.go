@@ -218,6 +218,10 @@ func (a *actor) toolTold(news toolNews) error {
 	if i := news.result.Suspend; i != nil && r.Cancel == nil && !r.Interrupted {
 		return a.request(c, i)
 	}
+	outside := tool.EffectKind(c.Dispatched.GetEffectKind()).Outside()
+	if outside && news.result.Status == threadv1.ToolStatus_TOOL_STATUS_UNKNOWN && !a.state.Stopping(a.facts()) {
+		return a.unknown(c, clip(news.result.Text, 1000))
+	}
 	out := a.toolResult(c, news.result)
 	for _, p := range news.result.Events {
 		if err := a.stage(p); err != nil {
@@ -241,7 +245,7 @@ func (a *actor) toolResult(c *loop.Call, r tool.Result) *threadv1.ToolResult {
 		r.Status, r.Reason, r.Text = threadv1.ToolStatus_TOOL_STATUS_INTERRUPTED, "INTERRUPTED", "The run was stopped before the question was asked."
 	}
 	out := result(c, r.Status, r.Reason, r.Text)
-	out.FullTextPath = r.FullTextPath
+	out.FullTextPath, out.Media = r.FullTextPath, r.Media
 	if len(r.Data) > 0 {
 		if data, err := structpb.NewStruct(plain(r.Data)); err == nil {
 			out.Data = data

@@ -73,6 +73,8 @@ type Result struct {
 	Data map[string]any
 	// FullTextPath is set when Text was evicted to a file.
 	FullTextPath string
+	// Media are images and files beside the text. Each holds at most 64 KiB.
+	Media []*threadv1.Media
 	// Events are journaled together with the result.
 	Events []*threadv1.EventPayload
 	// Unanswered says that a service of ours gave no answer: whether the call took place is not known, and the same call under the same effect id finds out.
@@ -106,6 +108,11 @@ func OK(text string) Result { return Result{Status: threadv1.ToolStatus_TOOL_STA
 // Failed makes a result that did not work, with a reason for programs and a text that tells the model what to do.
 func Failed(reason, text string) Result {
 	return Result{Status: threadv1.ToolStatus_TOOL_STATUS_ERROR, Reason: reason, Text: text}
+}
+
+// Unknown makes a result of which it is not known whether the call took place.
+func Unknown(text string) Result {
+	return Result{Status: threadv1.ToolStatus_TOOL_STATUS_UNKNOWN, Reason: "OUTCOME_UNKNOWN", Text: text}
 }
 
 // IsOK says whether the call worked.

@@ -37,6 +37,8 @@ type Env struct {
 	// Only is the allow-list of a subagent; empty: everything.
 	Only        []string
 	ClientTools []*orchestratorv1.ClientTool
+	// MCP are the tools of the agent's MCP servers.
+	MCP []tool.Tool
 
 	Thread identity.Thread
 	Scope  identity.Scope
@@ -99,7 +101,7 @@ func For(env Env) (have []tool.Tool, removed []Removed) {
 
 // all gives every tool that the services at hand can serve.
 func (env Env) all() []tool.Tool {
-	all := slices.Concat(env.readTools(), env.writeTools(), env.planTools(), env.askTools(), env.skillTools(), env.clientTools())
+	all := slices.Concat(env.readTools(), env.writeTools(), env.planTools(), env.askTools(), env.skillTools(), env.clientTools(), env.MCP)
 	if env.Memory != nil && !env.disabled("memory_tools") {
 		all = append(all, env.memoryTools()...)
 	}
