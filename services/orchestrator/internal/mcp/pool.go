@@ -309,7 +309,10 @@ func (p *Pool) connect(ctx context.Context, server definition.Server) (*session,
 		if s.http != nil {
 			s.http.transport.CloseIdleConnections()
 		}
-		if own.Err() != nil {
+		switch {
+		case ctx.Err() != nil: // the caller's own time, which says why, or the caller has gone
+			return nil, context.Cause(ctx)
+		case own.Err() != nil:
 			return nil, context.Cause(own)
 		}
 		return nil, err

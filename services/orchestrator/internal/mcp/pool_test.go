@@ -302,10 +302,14 @@ func TestNobodyUsesAConnectionOfAnother(t *testing.T) {
 func TestASessionThatTheServerForgot(t *testing.T) {
 	book := ledger.Open(filepath.Join(t.TempDir(), "ledger"))
 	var mu sync.Mutex
-	handler := book.Handler()
+	old, session := book.Handler(), ""
+	handler := old
 	server := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		h := handler
+		if h == old && r.Header.Get("Mcp-Session-Id") != "" {
+			session = r.Header.Get("Mcp-Session-Id")
+		}
 		mu.Unlock()
 		h.ServeHTTP(w, r)
 	}))
@@ -318,6 +322,9 @@ func TestASessionThatTheServerForgot(t *testing.T) {
 	mu.Lock()
 	handler = book.Handler() // as after a restart
 	mu.Unlock()
+	end := httptest.NewRequest(http.MethodDelete, "/", nil)
+	end.Header.Set("Mcp-Session-Id", session)
+	old.ServeHTTP(httptest.NewRecorder(), end)
 	if r := run(t.Context(), add, "e2", `{"account":"a","amount":2}`); !r.IsOK() {
 		t.Errorf("the call after the restart gives %+v", r)
 	}
