@@ -43,7 +43,11 @@ func newBooking(t *testing.T, extra map[string]any, auth access.Config) *booking
 	t.Helper()
 	b := &booking{Cluster: orchestratortest.NewCluster(t, bookScript, auth), ledger: ledger.Open(filepath.Join(t.TempDir(), "ledger"))}
 	b.server = httptest.NewServer(b.ledger.Handler())
-	t.Cleanup(func() { b.server.CloseClientConnections(); b.server.Close() })
+	t.Cleanup(func() {
+		b.server.CloseClientConnections()
+		b.server.Close()
+		b.ledger.Close()
+	})
 	settings, err := structpb.NewStruct(extra)
 	if err != nil {
 		t.Fatal(err)

@@ -32,13 +32,26 @@ type Line struct {
 // Ledger is a file of bookings. Safe for concurrent use, by several processes too.
 type Ledger struct {
 	path string
+	// served is what Handler serves.
+	served *mcp.Server
 
 	mu       sync.Mutex
 	onAppend func(ctx context.Context, booked Line)
 }
 
 // Open returns the ledger in a file, which the first booking makes.
-func Open(path string) *Ledger { return &Ledger{path: path} }
+func Open(path string) *Ledger {
+	l := &Ledger{path: path}
+	l.served = l.Server()
+	return l
+}
+
+// Close ends the sessions of Handler, whose clients may have died without a word.
+func (l *Ledger) Close() {
+	for s := range l.served.Sessions() {
+		_ = s.Close() // whoever was there is gone
+	}
+}
 
 // OnAppend sets what happens after a line is on the disk and before the call is answered: tests hold answers up. Nil: nothing.
 func (l *Ledger) OnAppend(hook func(ctx context.Context, booked Line)) {
@@ -108,7 +121,7 @@ func (l *Ledger) Server() *mcp.Server {
 
 // Handler serves the ledger over streamable HTTP. It works at any address: a test's client may have any host name.
 func (l *Ledger) Handler() http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.Server() }, nil)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.served }, nil)
 }
 
 func (l *Ledger) book(ctx context.Context, req *mcp.CallToolRequest, in appendIn) (*mcp.CallToolResult, any, error) {
