@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/gantry-agents/gantry/services/gantry/internal/procs"
+	"github.com/gantry-agents/gantry/services/orchestrator/orchestratortest/ledger"
 )
 
 // second is the other replica of the orchestrator.
@@ -24,7 +27,7 @@ var victims = []string{procs.Orchestrator, second, procs.Orchestrator, second, p
 
 const (
 	// maxAlive bounds the time between a start and the next kill, maxDown how long what was killed stays away.
-	maxAlive, maxDown = 900 * time.Millisecond, 500 * time.Millisecond
+	maxAlive, maxDown = 500 * time.Millisecond, 400 * time.Millisecond
 	// bootTime bounds the start of a process.
 	bootTime = 30 * time.Second
 )
@@ -32,7 +35,9 @@ const (
 // cluster is the services, and what kills them.
 type cluster struct {
 	*procs.Cluster
-	dir string
+	dir    string
+	ledger *ledger.Ledger
+	books  *http.Server
 
 	mu    sync.Mutex
 	kills map[string][]time.Time // by name
@@ -40,20 +45,24 @@ type cluster struct {
 
 // newCluster starts the services and the second replica.
 func newCluster(ctx context.Context, dir, postgres string) (*cluster, error) {
-	script, workspaces, err := prepare(dir)
+	c := &cluster{dir: dir, kills: map[string][]time.Time{}}
+	address, err := c.keepBooks()
+	if err != nil {
+		return nil, err
+	}
+	script, workspaces, err := prepare(dir, address)
 	if err != nil {
 		return nil, err
 	}
 	cfg := procs.Config{
 		Dir: dir, Workspaces: workspaces, Model: "scripted:script",
 		Args: map[string][]string{
-			procs.Orchestrator: {"--model-script=" + script, "--ollama-url=none"},
+			procs.Orchestrator: {"--model-script=" + script, "--ollama-url=none", "--mcp-private"},
 		},
 	}
 	if postgres != "" {
 		cfg.Args[procs.Workspace] = []string{"--backend=postgres", "--postgres=" + postgres}
 	}
-	c := &cluster{dir: dir, kills: map[string][]time.Time{}}
 	if c.Cluster, err = procs.Start(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -64,8 +73,22 @@ func newCluster(ctx context.Context, dir, postgres string) (*cluster, error) {
 	return c, nil
 }
 
+// keepBooks serves the ledger, which is outside of Gantry and never dies.
+func (c *cluster) keepBooks() (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	c.ledger = ledger.Open(filepath.Join(c.dir, "ledger"))
+	c.books = &http.Server{Handler: c.ledger.Handler(), ReadHeaderTimeout: bootTime}
+	go func() { _ = c.books.Serve(l) }() // until it is closed
+	return "http://" + l.Addr().String(), nil
+}
+
 // close ends everything.
 func (c *cluster) close() {
+	defer c.ledger.Close()
+	defer c.books.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
 	if err := c.Stop(ctx); err != nil {

@@ -1,7 +1,7 @@
 // Command chaos runs agents on the six services as processes, kills the processes with SIGKILL in the middle, and checks what is left: every run that was
 // accepted ends, each of its effects is there once, and each answer, steer and cancel that was acknowledged counted, whichever replica took it.
 //
-// The model is scripted, so that what a run must leave is known beforehand: lines appended to files, commands in the sandbox, facts, child tasks. The clients talk to
+// The model is scripted, so that what a run must leave is known beforehand: lines appended to files, commands in the sandbox, facts, child tasks, lines in a ledger outside. The clients talk to
 // a random replica each time, repeat what was not answered, and say some things twice. Processes die at random times: within a step as well as between
 // two records.
 //

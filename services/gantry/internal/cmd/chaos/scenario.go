@@ -55,6 +55,10 @@ var scenarios = []scenario{
 		files: map[string][]string{"log.txt": {"first", "second"}}, outcome: threadv1.RunState_RUN_STATE_COMPLETED,
 	},
 	{
+		name: "book", agent: agentBooks, inputs: []string{"book please"},
+		files: map[string][]string{"log.txt": {"booked"}}, outcome: threadv1.RunState_RUN_STATE_COMPLETED,
+	},
+	{
 		name: "cancel", agent: agentPlain, inputs: []string{"cancel please"}, meanwhile: cancel,
 		files: map[string][]string{"log.txt": {"one"}}, outcome: threadv1.RunState_RUN_STATE_CANCELLED,
 	},

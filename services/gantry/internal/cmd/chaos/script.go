@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // script is what the model says. A turn is chosen by the user's last text and the number of answers so far.
@@ -43,14 +44,20 @@ turns:
   - {always: true, when: {user: "^queue second", step: 3}, delay: 100ms, calls: [{name: append_file, arguments: {path: log.txt, content: "second"}}]}
   - {always: true, when: {user: "^queue second", step: 4}, delay: 100ms, text: "The second is done."}
 
+  - {always: true, when: {user: "^book", step: 1}, delay: 100ms, calls: [
+      {name: mcp__ledger__append, arguments: {account: till, amount: 5}},
+      {name: append_file, arguments: {path: log.txt, content: "booked"}}]}
+  - {always: true, when: {user: "^book", step: 2}, delay: 100ms, text: "It is in the book."}
+
   - {always: true, when: {user: "^cancel", step: 1}, delay: 100ms, calls: [{name: append_file, arguments: {path: log.txt, content: "one"}}]}
   - {always: true, when: {user: "^cancel"}, text: "I go on and on and never come to an end.", piece: 2, interval: 50ms, hang: true}
 `
 
-// The agents: the same helper with its files in the workspace service alone, and with a sandbox.
+// The agents: a helper with its files in the workspace service alone, one with a sandbox, and one with a ledger outside, which is an MCP server.
 const (
 	agentPlain = "plain"
 	agentShell = "shell"
+	agentBooks = "books"
 )
 
 var agents = map[string]map[string]string{
@@ -59,6 +66,11 @@ var agents = map[string]map[string]string{
 		"agent.yaml":         "description: Writes lines.\nfilesystem_mode: FILESYSTEM_MODE_STORE\npolicy_rules:\n  - ask append_file(asked.txt)\n",
 		"subagents/clerk.md": "---\ndescription: Writes a line.\nworkspace:\n  mode: shared\n---\nYou write a line.\n",
 	},
+	agentBooks: {
+		"AGENTS.md":  "You do as you are told.\n",
+		"agent.yaml": "description: Keeps books.\nfilesystem_mode: FILESYSTEM_MODE_STORE\n",
+		"tools.json": `{"mcpServers": {"ledger": {"url": "LEDGER"}}}` + "\n",
+	},
 	agentShell: {
 		"AGENTS.md":  "You do as you are told.\n",
 		"agent.yaml": "description: Runs commands.\nfilesystem_mode: FILESYSTEM_MODE_SANDBOX\n",
@@ -66,13 +78,14 @@ var agents = map[string]map[string]string{
 }
 
 // prepare writes the script and the agents below a directory.
-func prepare(dir string) (scriptFile, workspaces string, err error) {
+func prepare(dir, ledger string) (scriptFile, workspaces string, err error) {
 	scriptFile, workspaces = filepath.Join(dir, "script.yaml"), filepath.Join(dir, "agents")
 	if err := os.WriteFile(scriptFile, []byte(script), 0o600); err != nil {
 		return "", "", err
 	}
 	for agent, files := range agents {
 		for name, text := range files {
+			text = strings.ReplaceAll(text, "LEDGER", ledger)
 			path := filepath.Join(workspaces, agent, filepath.FromSlash(name))
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 				return "", "", err

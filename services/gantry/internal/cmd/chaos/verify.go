@@ -137,7 +137,7 @@ func (s *subject) journal(ctx context.Context, f *findings) error {
 	}
 	f.events = events
 	starts, ends, results, steers := map[string]int{}, map[string]int{}, map[string]int{}, 0
-	calls := map[string]bool{}
+	calls, booked := map[string]bool{}, map[string]string{} // effects of bookings, by call
 	for _, ev := range events {
 		p := ev.GetPayload()
 		switch {
@@ -149,6 +149,8 @@ func (s *subject) journal(ctx context.Context, f *findings) error {
 			ends[ev.GetRunId()]++
 		case p.GetToolRequested() != nil:
 			calls[p.GetToolRequested().GetCall().GetId()] = true
+		case p.GetToolDispatched().GetName() == "mcp__ledger__append":
+			booked[p.GetToolDispatched().GetCallId()] = p.GetToolDispatched().GetEffect()
 		case p.GetToolEnded() != nil:
 			results[p.GetToolEnded().GetResult().GetCallId()]++
 		case p.GetSteerApplied() != nil:
@@ -168,8 +170,34 @@ func (s *subject) journal(ctx context.Context, f *findings) error {
 	for id := range calls {
 		f.count("results of call "+id, results[id], 1)
 	}
+	if err := s.bookings(f, booked); err != nil {
+		return err
+	}
 	if s.steered {
 		f.count("texts of steering", steers, 1)
+	}
+	return nil
+}
+
+// bookings counts the lines of the ledger: one for each call, or none where the outcome was not known.
+func (s *subject) bookings(f *findings, booked map[string]string) error {
+	if len(booked) == 0 {
+		return nil
+	}
+	lines, err := s.c.ledger.Lines()
+	if err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	for call, effect := range booked {
+		n := 0
+		for _, line := range lines {
+			if line.Effect == effect {
+				n++
+			}
+		}
+		if n > 0 || s.unknown == 0 {
+			f.count("bookings of call "+call, n, 1)
+		}
 	}
 	return nil
 }
