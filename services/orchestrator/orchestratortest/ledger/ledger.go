@@ -106,9 +106,9 @@ func (l *Ledger) Server() *mcp.Server {
 	return s
 }
 
-// Handler serves the ledger over streamable HTTP. It works at any address: a test's client may have any host name.
+// Handler serves the ledger over streamable HTTP, without sessions: it can be replaced by another one of the same file between two calls.
 func (l *Ledger) Handler() http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.Server() }, nil)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.Server() }, &mcp.StreamableHTTPOptions{Stateless: true})
 }
 
 func (l *Ledger) book(ctx context.Context, req *mcp.CallToolRequest, in appendIn) (*mcp.CallToolResult, any, error) {
