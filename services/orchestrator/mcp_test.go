@@ -46,7 +46,6 @@ func newBooking(t *testing.T, extra map[string]any, auth access.Config) *booking
 	t.Cleanup(func() {
 		b.server.CloseClientConnections()
 		b.server.Close()
-		b.ledger.Close()
 	})
 	settings, err := structpb.NewStruct(extra)
 	if err != nil {

@@ -58,6 +58,11 @@ func served(t *testing.T, h http.Handler) definition.Server {
 	return definition.Server{Name: "ledger", URL: s.URL}
 }
 
+// withSessions serves a ledger with a session for each client.
+func withSessions(book *ledger.Ledger) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return book.Server() }, nil)
+}
+
 func named(t *testing.T, all []tool.Tool, name string) tool.Tool {
 	t.Helper()
 	for _, one := range all {
@@ -258,7 +263,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestNobodyUsesAConnectionOfAnother calls one server for two tenants and two users at once, with headers that say who calls.
 func TestNobodyUsesAConnectionOfAnother(t *testing.T) {
 	book := ledger.Open(filepath.Join(t.TempDir(), "ledger"))
-	g := &gate{Handler: book.Handler(), seen: map[string]map[string]bool{}}
+	g := &gate{Handler: withSessions(book), seen: map[string]map[string]bool{}}
 	server := served(t, g)
 	server.Headers = map[string]string{"Authorization": "Bearer ${attribute.token}", "X-Tenant": "${gantry.tenant}/${gantry.user}"}
 	p := newPool(t, nil)
@@ -302,7 +307,7 @@ func TestNobodyUsesAConnectionOfAnother(t *testing.T) {
 func TestASessionThatTheServerForgot(t *testing.T) {
 	book := ledger.Open(filepath.Join(t.TempDir(), "ledger"))
 	var mu sync.Mutex
-	old, session := book.Handler(), ""
+	old, session := withSessions(book), ""
 	handler := old
 	server := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -320,7 +325,7 @@ func TestASessionThatTheServerForgot(t *testing.T) {
 	add := named(t, all, "mcp__ledger__append")
 	run(t.Context(), add, "e1", `{"account":"a","amount":1}`)
 	mu.Lock()
-	handler = book.Handler() // as after a restart
+	handler = withSessions(book) // as after a restart
 	mu.Unlock()
 	end := httptest.NewRequest(http.MethodDelete, "/", nil)
 	end.Header.Set("Mcp-Session-Id", session)
@@ -338,7 +343,7 @@ func TestConnectionsAreBoundedAndEndWhenIdle(t *testing.T) {
 	release := make(chan struct{})
 	started := make(chan struct{}, 8)
 	book.OnAppend(func(context.Context, ledger.Line) { started <- struct{}{}; <-release })
-	server := served(t, book.Handler())
+	server := served(t, withSessions(book))
 	p := newPool(t, func(c *Config) { c.MaxConnections, c.Idle = 2, 50*time.Millisecond })
 	of := func(tenant string) (tool.Tool, []Problem) {
 		all, problems := p.Tools(t.Context(), Caller{Tenant: tenant, Agent: "a"}, []definition.Server{server})

@@ -32,26 +32,13 @@ type Line struct {
 // Ledger is a file of bookings. Safe for concurrent use, by several processes too.
 type Ledger struct {
 	path string
-	// served is what Handler serves.
-	served *mcp.Server
 
 	mu       sync.Mutex
 	onAppend func(ctx context.Context, booked Line)
 }
 
 // Open returns the ledger in a file, which the first booking makes.
-func Open(path string) *Ledger {
-	l := &Ledger{path: path}
-	l.served = l.Server()
-	return l
-}
-
-// Close ends the sessions of Handler, whose clients may have died without a word.
-func (l *Ledger) Close() {
-	for s := range l.served.Sessions() {
-		_ = s.Close() // whoever was there is gone
-	}
-}
+func Open(path string) *Ledger { return &Ledger{path: path} }
 
 // OnAppend sets what happens after a line is on the disk and before the call is answered: tests hold answers up. Nil: nothing.
 func (l *Ledger) OnAppend(hook func(ctx context.Context, booked Line)) {
@@ -119,9 +106,9 @@ func (l *Ledger) Server() *mcp.Server {
 	return s
 }
 
-// Handler serves the ledger over streamable HTTP. It works at any address: a test's client may have any host name.
+// Handler serves the ledger over streamable HTTP, without sessions: it can be replaced by another one of the same file between two calls.
 func (l *Ledger) Handler() http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.served }, nil)
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.Server() }, &mcp.StreamableHTTPOptions{Stateless: true})
 }
 
 func (l *Ledger) book(ctx context.Context, req *mcp.CallToolRequest, in appendIn) (*mcp.CallToolResult, any, error) {

@@ -87,7 +87,6 @@ func (c *cluster) keepBooks() (address string, err error) {
 
 // close ends everything.
 func (c *cluster) close() {
-	defer c.ledger.Close()
 	defer c.books.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
 	defer cancel()
