@@ -43,7 +43,11 @@ func killedAt(t *testing.T, n int, before bool, checkpoints int) (untouched bool
 	often := func(cfg *orchestrator.Config) { cfg.CheckpointEvery = checkpoints }
 	victim := c.Start(often)
 	victim.KillAt(n, before)
-	run := start(t, ctx, victim, "both please")
+	begin := func(r *orchestratortest.Replica) (*orchestratorv1.Run, error) { // under one request id, so that it can be said again
+		got, err := orchestratorv1.NewRunServiceClient(r.Conn).StartRun(ctx, &orchestratorv1.StartRunRequest{Input: &orchestratorv1.RunInput{Text: "both please", RequestId: "once"}})
+		return got.GetRun(), err
+	}
+	run, unanswered := begin(victim) // its answer may die with the victim
 	testkit.Eventually(t, 10*time.Second, func() error { // the victim dies, or the run ends
 		if journal := c.Threads.Journal(key); count(journal, "run/ended") > 0 || victim.Dead() {
 			return nil
@@ -52,6 +56,12 @@ func killedAt(t *testing.T, n int, before bool, checkpoints int) (untouched bool
 	})
 	untouched = !victim.Dead()
 	survivor := c.Start(often)
+	if unanswered != nil {
+		var err error
+		if run, err = begin(survivor); err != nil {
+			t.Fatal(err)
+		}
+	}
 	events, end := watch(t, ctx, survivor, run.GetId())
 	if written := count(c.Threads.Journal(key), "checkpoint/written"); (written > 0) != (checkpoints > 0) {
 		t.Errorf("%d checkpoints were written", written)
