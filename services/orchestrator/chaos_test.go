@@ -47,7 +47,7 @@ func killedAt(t *testing.T, n int, before bool, checkpoints int) (untouched bool
 		got, err := orchestratorv1.NewRunServiceClient(r.Conn).StartRun(ctx, &orchestratorv1.StartRunRequest{Input: &orchestratorv1.RunInput{Text: "both please", RequestId: "once"}})
 		return got.GetRun(), err
 	}
-	run, unanswered := begin(victim) // its answer may die with the victim
+	run, unanswered := begin(victim)                     // its answer may die with the victim
 	testkit.Eventually(t, 10*time.Second, func() error { // the victim dies, or the run ends
 		if journal := c.Threads.Journal(key); count(journal, "run/ended") > 0 || victim.Dead() {
 			return nil
