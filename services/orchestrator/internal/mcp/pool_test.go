@@ -418,6 +418,18 @@ func TestStopEndsWhatServersStarted(t *testing.T) {
 	}
 }
 
+// TestACommandIsFoundFromOurDirectory although the process works in one of its own.
+func TestACommandIsFoundFromOurDirectory(t *testing.T) {
+	server, _ := child(t, "ledger")
+	dir, file := filepath.Split(os.Args[0])
+	t.Chdir(dir)
+	server.Command = "./" + file
+	p := newPool(t, func(c *Config) { c.Commands = []string{server.Command} })
+	if all, problems := p.Tools(t.Context(), ana, []definition.Server{server}); len(all) != 2 {
+		t.Error(problems)
+	}
+}
+
 func TestAProcessGetsLittleOfOurEnvironment(t *testing.T) {
 	t.Setenv("GANTRY_SECRET_OF_OURS", "s3cret")
 	server, _ := child(t, "env")
