@@ -137,6 +137,7 @@ func (s *Suite) courierToken(ctx context.Context, tenant string) (string, error)
 func (s *Suite) orchestrator(ctx context.Context) (service, error) {
 	cfg := orchestrator.DefaultConfig()
 	cfg.Model, cfg.OllamaURL, cfg.Script = s.cfg.Model, s.cfg.Ollama, s.cfg.Script
+	cfg.MCPCommands, cfg.MCPPrivate, cfg.MCPVariables = s.cfg.MCPCommands, s.cfg.MCPPrivate, s.cfg.MCPVariables
 	return orchestrator.New(ctx, cfg, orchestrator.Deps{
 		Workspace: s.conns[Workspace], Threads: s.conns[Workspace], Memory: s.conns[Memory], Sandbox: s.conns[Sandbox], Tasks: s.conns[Task],
 		Minter: s.minter, Logger: s.log,

@@ -15,17 +15,21 @@ import (
 
 // Config holds the settings of the suite in one process. Each service has many more when it runs by itself; here they have their defaults.
 type Config struct {
-	Data        string        `help:"Directory in which everything is kept." default:".gantry" type:"path" env:"GANTRY_DATA"`
-	Workspace   string        `help:"Workspace directory of the default agent. Empty: DATA/workspace." env:"GANTRY_WORKSPACE" type:"path"`
-	Workspaces  string        `help:"Directory whose subdirectories are the workspaces of the agents of their names." env:"GANTRY_WORKSPACES" type:"path"`
-	Address     string        `help:"Address to serve gRPC on: all services." default:"127.0.0.1:7401" env:"GANTRY_ADDRESS"`
-	HTTPAddress string        `name:"http-address" help:"Address to serve REST on. Empty: none." default:"127.0.0.1:7400" env:"GANTRY_HTTP_ADDRESS"`
-	Model       string        `help:"Default model, for example ollama:qwen3. Empty: Ollama's only model that can call tools, else offline." env:"GANTRY_MODEL"`
-	Ollama      string        `name:"ollama-url" help:"Address of Ollama. Empty: OLLAMA_HOST, else its usual address. none: Ollama is not used."`
-	Script      string        `name:"model-script" help:"YAML file of scripted answers, as provider scripted. For tests." type:"path"`
-	Backend     string        `help:"Where files are kept: local (plain files) or sqlite." enum:"local,sqlite" default:"local"`
-	ImportDirs  []string      `name:"import-dirs" help:"Directories below which AgentScope workspaces may be imported (gantry fs import --agentscope). None: imports are refused." env:"GANTRY_IMPORT_DIRS" type:"path"`
-	Auth        access.Config `embed:"" prefix:"auth-"`
+	Data        string   `help:"Directory in which everything is kept." default:".gantry" type:"path" env:"GANTRY_DATA"`
+	Workspace   string   `help:"Workspace directory of the default agent. Empty: DATA/workspace." env:"GANTRY_WORKSPACE" type:"path"`
+	Workspaces  string   `help:"Directory whose subdirectories are the workspaces of the agents of their names." env:"GANTRY_WORKSPACES" type:"path"`
+	Address     string   `help:"Address to serve gRPC on: all services." default:"127.0.0.1:7401" env:"GANTRY_ADDRESS"`
+	HTTPAddress string   `name:"http-address" help:"Address to serve REST on. Empty: none." default:"127.0.0.1:7400" env:"GANTRY_HTTP_ADDRESS"`
+	Model       string   `help:"Default model, for example ollama:qwen3. Empty: Ollama's only model that can call tools, else offline." env:"GANTRY_MODEL"`
+	Ollama      string   `name:"ollama-url" help:"Address of Ollama. Empty: OLLAMA_HOST, else its usual address. none: Ollama is not used."`
+	Script      string   `name:"model-script" help:"YAML file of scripted answers, as provider scripted. For tests." type:"path"`
+	Backend     string   `help:"Where files are kept: local (plain files) or sqlite." enum:"local,sqlite" default:"local"`
+	ImportDirs  []string `name:"import-dirs" help:"Directories below which AgentScope workspaces may be imported (gantry fs import --agentscope). None: imports are refused." env:"GANTRY_IMPORT_DIRS" type:"path"`
+	// What the orchestrator's settings of the same names say.
+	MCPCommands  []string      `name:"mcp-commands" help:"Commands that agents may start on this host as MCP servers, each with the arguments that it must begin with. Empty: none."`
+	MCPPrivate   bool          `name:"mcp-private" help:"Allow MCP servers at addresses that are not public, this host's included."`
+	MCPVariables []string      `name:"mcp-variables" help:"Environment variables whose values declarations of MCP servers may use. Empty: none."`
+	Auth         access.Config `embed:"" prefix:"auth-"`
 }
 
 // DefaultConfig gives the defaults, which the tags state too.

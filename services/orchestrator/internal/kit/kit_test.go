@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	orchestratorv1 "github.com/gantry-agents/gantry/gen/gantry/orchestrator/v1"
 	"github.com/gantry-agents/gantry/services/orchestrator/internal/definition"
@@ -40,6 +41,55 @@ func TestSettingsAreTheStricterBudgetAndTheNearerSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, kitOf(agent, c.call, nil, c.sub).Settings()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnknownOutcomeGoesFromTheCallDownToTheAgent(t *testing.T) {
+	agent, call, parent := &orchestratorv1.AgentSpec{UnknownOutcome: "fail"}, &orchestratorv1.AgentSpec{UnknownOutcome: "skip"}, &run.Child{UnknownOutcome: "retry"}
+	for name, c := range map[string]struct {
+		kit  *Kit
+		want string
+	}{
+		"the call":    {kitOf(agent, call, parent, nil), "skip"},
+		"the parent":  {kitOf(agent, nil, parent, nil), "retry"},
+		"the agent":   {kitOf(agent, nil, nil, nil), "fail"},
+		"the default": {kitOf(&orchestratorv1.AgentSpec{}, nil, nil, nil), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.kit.Settings().UnknownOutcome; got != c.want {
+				t.Errorf("the setting is %q", got)
+			}
+			data, err := c.kit.delegate(definition.Subagent{ID: "tester"}, "")
+			if err != nil || data.GetFields()["unknown_outcome"].GetStringValue() != c.want {
+				t.Errorf("a child gets %v, %v", data, err)
+			}
+		})
+	}
+}
+
+func TestServersOfACallGoBeforeTheTemplates(t *testing.T) {
+	servers, err := structpb.NewStruct(map[string]any{"web": map[string]any{"url": "https://call"}, "more": map[string]any{"url": "https://more"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &orchestratorv1.AgentSpec{McpServers: servers}
+	template := definition.ToolsConfig{Servers: []definition.Server{{Name: "git", Command: "git-mcp"}, {Name: "web", URL: "https://template"}}}
+	for name, c := range map[string]struct {
+		agent, call *orchestratorv1.AgentSpec
+		want        []definition.Server
+	}{
+		"the template's":        {&orchestratorv1.AgentSpec{}, nil, template.Servers},
+		"the call's":            {&orchestratorv1.AgentSpec{}, call, []definition.Server{{Name: "git", Command: "git-mcp"}, {Name: "more", URL: "https://more"}, {Name: "web", URL: "https://call"}}},
+		"tools.json is off":     {&orchestratorv1.AgentSpec{Disable: []string{"tools_config"}}, nil, nil},
+		"off, but for the call": {&orchestratorv1.AgentSpec{Disable: []string{"tools_config"}}, call, []definition.Server{{Name: "more", URL: "https://more"}, {Name: "web", URL: "https://call"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := kitOf(c.agent, c.call, nil, nil)
+			k.definition.Tools = template
+			if diff := cmp.Diff(c.want, k.servers()); diff != "" {
 				t.Error(diff)
 			}
 		})

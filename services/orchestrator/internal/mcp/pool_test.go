@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -415,6 +416,51 @@ func TestStopEndsWhatServersStarted(t *testing.T) {
 	})
 	if _, problems := p.Tools(t.Context(), Caller{Tenant: "x"}, []definition.Server{server}); len(problems) != 1 {
 		t.Errorf("a stopped pool connects: %v", problems)
+	}
+}
+
+// TestTheLastListStays when a server can't be asked again; a call then says that it did not take place.
+func TestTheLastListStays(t *testing.T) {
+	s := httptest.NewServer(ledger.Open(filepath.Join(t.TempDir(), "ledger")).Handler())
+	defer s.Close()
+	var later atomic.Int64
+	p := newPool(t, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) } })
+	server := []definition.Server{{Name: "ledger", URL: s.URL}}
+	if all, problems := p.Tools(t.Context(), ana, server); len(all) != 2 || len(problems) != 0 {
+		t.Fatal(problems)
+	}
+	s.CloseClientConnections()
+	s.Close()
+	// What is written to a connection whose end was not noticed yet counts as sent, rightly; here nothing must be.
+	p.mu.Lock()
+	for _, e := range p.entries {
+		e.session.http.transport.CloseIdleConnections()
+	}
+	p.mu.Unlock()
+	for _, c := range []struct {
+		after    time.Duration
+		problems int
+	}{{0, 0}, {listLife + time.Second, 1}} {
+		later.Store(int64(c.after))
+		all, problems := p.Tools(t.Context(), ana, server)
+		if len(all) != 2 || len(problems) != c.problems {
+			t.Fatalf("after %s there are %d tools, problems %v", c.after, len(all), problems)
+		}
+		if r := run(t.Context(), named(t, all, "mcp__ledger__append"), "e", `{"account":"a","amount":1}`); r.Status != threadv1.ToolStatus_TOOL_STATUS_ERROR || r.Reason == "OUTCOME_UNKNOWN" {
+			t.Errorf("a call gives %+v", r)
+		}
+	}
+}
+
+// TestACommandIsFoundFromOurDirectory although the process works in one of its own.
+func TestACommandIsFoundFromOurDirectory(t *testing.T) {
+	server, _ := child(t, "ledger")
+	dir, file := filepath.Split(os.Args[0])
+	t.Chdir(dir)
+	server.Command = "./" + file
+	p := newPool(t, func(c *Config) { c.Commands = []string{server.Command} })
+	if all, problems := p.Tools(t.Context(), ana, []definition.Server{server}); len(all) != 2 {
+		t.Error(problems)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -53,11 +54,18 @@ func (t *stdio) Connect(ctx context.Context) (mcp.Connection, error) {
 		}
 		env = append(env, name+"="+value)
 	}
+	program, err := exec.LookPath(t.server.Command)
+	if err == nil {
+		program, err = filepath.Abs(program) // the process works elsewhere
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its command can't be started: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "gantry-mcp-")
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(t.server.Command, t.server.Args...), dir: dir, ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(program, t.server.Args...), dir: dir, ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env, p.cmd.SysProcAttr, p.cmd.WaitDelay, p.cmd.Stderr = dir, append(env, "HOME="+dir, "TMPDIR="+dir), ownGroup(), farewell, &p.tail
 	if err := p.start(); err != nil {
 		os.RemoveAll(dir)

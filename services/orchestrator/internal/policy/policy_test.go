@@ -13,6 +13,7 @@ var (
 	write   = tool.Spec{Name: "write_file", EffectKind: tool.EffectFiles, Subject: "path"}
 	execute = tool.Spec{Name: "execute", EffectKind: tool.EffectExec, Subject: "command"}
 	fetch   = tool.Spec{Name: "web_fetch", ReadOnly: false, EffectKind: tool.EffectNetwork, Subject: "url"}
+	remote  = tool.Spec{Name: "mcp__ledger__append", EffectKind: tool.EffectNetwork}
 	leave   = tool.Spec{Name: "plan_exit", EffectKind: tool.EffectNone, Ask: true}
 )
 
@@ -45,6 +46,9 @@ func TestDecide(t *testing.T) {
 		{"a denied command hides behind another", "", false, []string{"deny execute(rm *)"}, execute, "true && rm -rf x", Deny, "deny execute(rm *)"},
 		{"a denied command in a substitution", "", false, []string{"deny execute(rm *)"}, execute, "echo $(rm -rf x)", Deny, "deny execute(rm *)"},
 		{"an allowed command carries another", ModeDontAsk, false, []string{"ask execute", "allow execute(git *)"}, execute, "git status; curl x", Deny, "mode dont_ask"},
+		{"a rule for all tools of a server", "", false, []string{"allow mcp__ledger__*"}, remote, "", Allow, "allow mcp__ledger__*"},
+		{"a rule for another server", "", false, []string{"allow mcp__ledge__*"}, remote, "", Ask, "mode default"},
+		{"deny for all servers", ModeBypass, false, []string{"deny mcp__*__append"}, remote, "", Deny, "deny mcp__*__append"},
 		{"plan mode blocks writes", "", true, nil, write, "a", Deny, "plan mode"},
 		{"plan mode reads", "", true, nil, read, "a", Allow, "read-only"},
 	}
