@@ -61,7 +61,7 @@ func newCluster(ctx context.Context, dir, postgres string) (*cluster, error) {
 		},
 	}
 	if postgres != "" {
-		cfg.Args[procs.Workspace] = []string{"--backend=postgres", "--postgres=" + postgres}
+		cfg.Args[procs.Workspace] = []string{"--backend=postgres", "--postgres-dsn=" + postgres}
 	}
 	if c.Cluster, err = procs.Start(ctx, cfg); err != nil {
 		return nil, err
